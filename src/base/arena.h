@@ -15,6 +15,7 @@ typedef struct tci_arena {
     char *at, *end;
     size_t used;  /* bytes handed out and reserved, without chunk headers */
     size_t limit; /* 0: none */
+    tc_code failed; /* why the last request was refused; TC_OK: none was */
 } tci_arena;
 
 enum { TCI_ARENA_LIMIT_DEFAULT = 256 * 1024 * 1024 };
@@ -31,6 +32,8 @@ void *tci_arena_alloc(tci_arena *a, size_t size) TC_CHECKED;
 void *tci_arena_array(tci_arena *a, size_t nitems, size_t item_size) TC_CHECKED;
 /* Not zeroed, any alignment: for text. */
 char *tci_arena_bytes(tci_arena *a, size_t size) TC_CHECKED;
+/* A copy of size bytes, aligned for any object. */
+void *tci_arena_copy(tci_arena *a, const void *bytes, size_t size) TC_CHECKED;
 /* Grow the newest block in place when it is last, else copy. */
 void *tci_arena_grow(tci_arena *a, void *ptr, size_t old_size, size_t new_size) TC_CHECKED;
 int tci_arena_error(const tci_arena *a, tc_err *err);

@@ -10,6 +10,8 @@
  * sequence at the end counts as invalid. Fast over ASCII. */
 size_t tci_utf8_valid_prefix(tc_str s);
 static inline bool tci_utf8_is_valid(tc_str s) { return tci_utf8_valid_prefix(s) == s.len; }
+/* Bytes at the front of s that are valid sequences outside ASCII. */
+size_t tci_utf8_high_prefix(tc_str s);
 /* Length of the incomplete but so far valid sequence at the very end: 0..3. */
 size_t tci_utf8_cut_tail(tc_str s);
 /* Unicode scalar values in valid text. */

@@ -4,7 +4,7 @@
 #ifndef TCI_PROTO_ENVELOPE_H
 #define TCI_PROTO_ENVELOPE_H
 
-#include "proto/proto.h"
+#include "proto/gen/eip.h"
 
 typedef struct tci_eip_request {
     tci_json id; /* STRING of 1..128 bytes, NUMBER in int64 range, or NULL when not usable */
@@ -25,6 +25,16 @@ void tci_eip_put_result(tci_buf *out, const tci_json *id, const tc_str *session,
                         const void *result);
 void tci_eip_put_error(tci_buf *out, const tci_json *id, const tc_str *session, int32_t code,
                        tc_str message, tc_str data_json);
+
+/* The same in pieces, for a result that is encoded once into its envelope: begin, the result's text,
+ * end. And an error whose object is text already: {"eip_session":S,"error":E,"id":I,"jsonrpc":"2.0"}. */
+void tci_eip_begin_result(tci_buf *out, const tci_json *id, const tc_str *session);
+void tci_eip_end_result(tci_buf *out);
+void tci_eip_put_error_text(tci_buf *out, const tci_json *id, const tc_str *session,
+                            tc_str error_object);
+/* {"code":C,"data":D,"message":M}. */
+void tci_eip_put_error_object(tci_buf *out, int32_t code, tc_str message,
+                              const tci_eip_error_data *data);
 
 /* The client's side. */
 void tci_eip_put_request(tci_buf *out, uint64_t id, const tc_str *session, tc_str method,

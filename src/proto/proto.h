@@ -38,6 +38,8 @@ typedef enum tci_proto_encode_flags {
 /* Compact JSON, keys sorted bytewise, defaults and empty lists and absent optionals left out. */
 void tci_proto_encode(const tci_type *type, const void *value, tci_buf *out, unsigned flags);
 size_t tci_type_size(const tci_type *type);
+/* Where a member of a record lies in value; NULL when the type has no such field. */
+const void *tci_type_member(const tci_type *type, const void *value, tc_str field);
 
 /* One method. All columns come from protocol/eip/. */
 typedef enum tci_scope { TCI_SCOPE_DEVICE, TCI_SCOPE_SESSION } tci_scope;

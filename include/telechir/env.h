@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An execution environment: the file system and shell that an agent's tools act on, wherever it
+ * is. One interface, several providers.
+ *
+ * Life of an adapter: create (checks only, nothing is contacted) -> ready (connects and opens a
+ * session of its own) -> operations -> close (ends only that session). The device connection and
+ * the runtime belong to the program and outlive adapters. After a failed ready the adapter is dead:
+ * make a new one. An operation on an adapter that is not ready, or whose link is lost, fails;
+ * nothing ever runs on the local machine instead.
+ *
+ * Paths may be relative to the environment's working directory. "." and ".." segments are resolved
+ * by name before anything is sent. */
+#ifndef TELECHIR_ENV_H
+#define TELECHIR_ENV_H
+
+#include <telechir/client.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tc_env tc_env;
+
+/* ---- what a program asks for ---- */
+
+/* A reference to a secret; never the secret. kind "environment": a variable of the program's
+ * environment, or whatever the runtime's resolver makes of it. */
+typedef struct tc_secret_ref {
+    tc_str env; /* the variable commands see its placeholder in */
+    tc_str kind, name;
+    tc_strs inject_hosts;
+} tc_secret_ref;
+
+typedef struct tc_egress_recipe {
+    tc_destinations destinations;
+    const tc_secret_ref *secrets;
+    size_t nsecrets;
+} tc_egress_recipe;
+
+/* What the device's boundary must be. Grants are compared exactly. It demands, it does not change.
+ */
+typedef struct tc_expected_boundary {
+    bool is_restricted;
+    bool full_disk_read;
+    const tc_grant *grants; /* canonical paths */
+    size_t ngrants;
+    tc_egress_mode egress;
+    bool check_privilege_gain, privilege_gain_blocked;
+    bool check_identity;
+    uint32_t uid, gid;
+} tc_expected_boundary;
+
+/* The recipe of an environment. Copied by create.
+ *   environment_id      the program's own name for it, not the device's; required
+ *   working_directory   absolute; empty: the device's default
+ *   egress, expected_boundary   NULL: none
+ *   state               an envelope from tc_env_state, JSON; what the provider needs to find its
+ *                       device again; required for http_envd
+ *   allow_create        may the provider make a machine? Providers for existing devices refuse true
+ * with UNSUPPORTED before anything else happens required_methods    in addition to what files need
+ */
+typedef struct tc_env_options {
+    size_t size;
+    tc_str environment_id;
+    tc_str working_directory;
+    const tc_egress_recipe *egress;
+    const tc_expected_boundary *expected_boundary;
+    tc_str state;
+    bool allow_create;
+    tc_strs required_methods;
+} tc_env_options;
+
+/* How a local daemon is launched.
+ *   executable      empty: the program "telechird" beside the running one, then
+ * TELECHIRD_EXECUTABLE, A13N_ENVD_EXECUTABLE, then "telechird" and "a13n-envd" on PATH runtime_dir
+ * empty: a fresh private folder, removed afterwards full_control    commands without restriction;
+ * without it a local daemon serves files only config_json     more configuration for the daemon, a
+ * JSON object (A13N_ENVD_CONFIG_JSON) device_id       empty: the daemon's own */
+typedef struct tc_local_envd_options {
+    size_t size;
+    tc_str executable, runtime_dir, config_json, device_id;
+    bool full_control;
+} tc_local_envd_options;
+
+/* Check a recipe for a local daemon child. Adapters of one runtime with equal launch options share
+ * one daemon. Variables that egress secrets refer to are kept out of the daemon's environment.
+ * Errors: INVALID, UNSUPPORTED, TOO_BIG. */
+TC_API int tc_env_create_local(tc_runtime *rt, const tc_env_options *options,
+                               const tc_local_envd_options *local, tc_env **ret_env,
+                               tc_err *err) TC_CHECKED;
+
+/* Check a recipe for a daemon that is already running behind HTTP(S). Nothing is contacted, and the
+ * credential file is not read, before ready. Adapters of one runtime for the same endpoint, device
+ * and way of connecting share one connection. */
+TC_API int tc_env_create_http(tc_runtime *rt, const tc_env_options *options,
+                              const tc_http_options *http, tc_env **ret_env,
+                              tc_err *err) TC_CHECKED;
+
+/* An environment on a connection the program already holds (the device is retained). */
+TC_API int tc_env_create_on_device(tc_device *d, const tc_env_options *options, tc_env **ret_env,
+                                   tc_err *err) TC_CHECKED;
+
+/* {"provider_key":"http_envd","state":{"device_id":"..."},"state_version":"1"}: all that needs
+ * saving. It holds no secret, endpoint, session or generation. PARSE, INVALID, INCOMPATIBLE
+ * (another provider or version). */
+TC_API int tc_env_state_make(tc_str provider_key, tc_str device_id, tc_result *r, tc_str *ret_json,
+                             tc_err *err) TC_CHECKED;
+TC_API int tc_env_state_check(tc_str json, tc_str provider_key, tc_result *r, tc_str *ret_device_id,
+                              tc_err *err) TC_CHECKED;
+
+/* ---- life ---- */
+
+/* Connect, check device and boundary, open a session. Once; a second call on a ready adapter is 0.
+ * After a failure every call answers NOT_READY. */
+TC_API int tc_env_ready(tc_env *env, tc_ctx *ctx, tc_err *err) TC_CHECKED;
+TC_API bool tc_env_is_ready(const tc_env *env);
+
+/* Counted references: each holder releases once, the last release closes. */
+TC_API tc_env *tc_env_retain(tc_env *env);
+/* Close: end the session and free what it held; other holders then get CLOSED. Idempotent. */
+TC_API int tc_env_close(tc_env *env, tc_ctx *ctx, tc_err *err);
+TC_API void tc_env_release(tc_env *env); /* NULL is fine */
+/* Kill every command that this adapter started and that still runs. */
+TC_API int tc_env_cleanup(tc_env *env, tc_ctx *ctx, tc_err *err) TC_CHECKED;
+
+/* Facts; texts live as long as the env. */
+TC_API tc_str tc_env_id(const tc_env *env);       /* the program's environment_id */
+TC_API tc_str tc_env_provider(const tc_env *env); /* "local_envd", "http_envd" */
+/* The namespace of its files: equal for adapters that see the same files at equal paths. */
+TC_API tc_str tc_env_files_id(const tc_env *env);
+TC_API tc_str tc_env_cwd(const tc_env *env);          /* empty before ready unless asked for */
+TC_API tc_str tc_env_device_id(const tc_env *env);    /* empty before ready unless given */
+TC_API uint64_t tc_env_generation(const tc_env *env); /* 0 before ready */
+TC_API tc_str tc_env_session_id(const tc_env *env);   /* empty before ready */
+TC_API bool tc_env_can_exec(const tc_env *env);       /* commands are offered */
+/* The boundary it runs in; NULL before ready. */
+TC_API const tc_boundary *tc_env_boundary(const tc_env *env);
+/* The state envelope to save. NOT_READY while the device is not known. */
+TC_API int tc_env_state(const tc_env *env, tc_result *r, tc_str *ret_json, tc_err *err) TC_CHECKED;
+
+/* ---- paths and files ---- */
+
+TC_API int tc_env_absolute_path(const tc_env *env, tc_str path, tc_result *r, tc_str *ret_path,
+                                tc_err *err) TC_CHECKED;
+TC_API int tc_env_stat(tc_env *env, const tc_call *call, tc_str path, bool follow_symlink,
+                       tc_file_info *ret_info, tc_err *err) TC_CHECKED;
+/* false when it is not there. */
+TC_API int tc_env_exists(tc_env *env, const tc_call *call, tc_str path, bool *ret_exists,
+                         tc_err *err) TC_CHECKED;
+TC_API int tc_env_list(tc_env *env, const tc_call *call, tc_str path,
+                       const tc_list_options *options, tc_file_page *ret_page,
+                       tc_err *err) TC_CHECKED;
+TC_API int tc_env_find(tc_env *env, const tc_call *call, tc_str root, tc_str pattern,
+                       const tc_find_options *options, tc_file_page *ret_page,
+                       tc_err *err) TC_CHECKED;
+TC_API int tc_env_search(tc_env *env, const tc_call *call, tc_str root, tc_str query,
+                         const tc_search_options *options, tc_search_page *ret_page,
+                         tc_err *err) TC_CHECKED;
+TC_API int tc_env_read_text(tc_env *env, const tc_call *call, tc_str path,
+                            const tc_read_text_options *options, tc_text_page *ret_page,
+                            tc_err *err) TC_CHECKED;
+/* Whole content, or a range of it, into the result; TOO_BIG over max_bytes (0: 64 MiB). */
+TC_API int tc_env_read(tc_env *env, const tc_call *call, tc_str path, const tc_range *range,
+                       uint64_t max_bytes, tc_str *ret_bytes, tc_err *err) TC_CHECKED;
+TC_API int tc_env_read_stream(tc_env *env, const tc_call *call, tc_str path, const tc_range *range,
+                              tc_sink sink, void *user, tc_transfer *ret_transfer,
+                              tc_err *err) TC_CHECKED;
+TC_API int tc_env_write_text(tc_env *env, const tc_call *call, tc_str path, tc_str text,
+                             const tc_write_options *options, tc_file_info *ret_info,
+                             tc_err *err) TC_CHECKED;
+TC_API int tc_env_write(tc_env *env, const tc_call *call, tc_str path, tc_str bytes,
+                        const tc_write_options *options, tc_transfer *ret_transfer,
+                        tc_err *err) TC_CHECKED;
+TC_API int tc_env_write_stream(tc_env *env, const tc_call *call, tc_str path,
+                               const tc_write_options *options, tc_source source, void *user,
+                               tc_transfer *ret_transfer, tc_err *err) TC_CHECKED;
+TC_API int tc_env_patch(tc_env *env, const tc_call *call, tc_str path, tc_str patch,
+                        uint64_t *ret_nhunks, tc_file_info *ret_info, tc_err *err) TC_CHECKED;
+TC_API int tc_env_mkdir(tc_env *env, const tc_call *call, tc_str path, bool with_parents,
+                        bool exist_ok, tc_err *err) TC_CHECKED;
+TC_API int tc_env_copy(tc_env *env, const tc_call *call, tc_str source, tc_str destination,
+                       bool replace, tc_file_info *ret_info, tc_err *err) TC_CHECKED;
+TC_API int tc_env_move(tc_env *env, const tc_call *call, tc_str source, tc_str destination,
+                       bool replace, tc_file_info *ret_info, tc_err *err) TC_CHECKED;
+/* max_entries as in tc_session_remove; 0: 1, or 10000 when recursive. */
+TC_API int tc_env_remove(tc_env *env, const tc_call *call, tc_str path, tc_file_kind kind,
+                         bool is_recursive, uint64_t max_entries, uint64_t *ret_nremoved,
+                         tc_err *err) TC_CHECKED;
+
+/* ---- commands ---- */
+
+typedef enum tc_stream_kind { TC_STDOUT = 0, TC_STDERR } tc_stream_kind;
+
+/* Output as it arrives, on the calling thread; each stream in order. Return as tc_sink does; a
+ * failure kills the command. */
+typedef int (*tc_output_sink)(void *user, tc_stream_kind stream, const void *bytes, size_t len,
+                              tc_err *err);
+
+/*   on_output      NULL: output is only collected
+ *   max_collect    bytes kept of each stream in the answer; 0: 1 MiB when on_output is NULL, else
+ * none timeout_ms     the command is killed after that, and is_timed_out says so; 0: none of its
+ * own */
+typedef struct tc_run_options {
+    size_t size;
+    tc_output_sink on_output;
+    void *user;
+    uint64_t max_collect;
+    uint64_t timeout_ms;
+} tc_run_options;
+
+typedef struct tc_run_result {
+    tc_process_status status;
+    bool is_timed_out;
+    tc_str out, err;                 /* the first max_collect bytes */
+    uint64_t out_nbytes, err_nbytes; /* all that was produced */
+    bool is_out_cut, is_err_cut;     /* more was produced than is in out, err */
+} tc_run_result;
+
+/* Run to the end, and say how it ended: exit code or signal; failing commands are results.
+ * A cancelled or timed out call kills the command. command.wall_time_ms is overruled by timeout_ms.
+ */
+TC_API int tc_env_run(tc_env *env, const tc_call *call, const tc_command *command,
+                      const tc_run_options *options, tc_run_result *ret_result,
+                      tc_err *err) TC_CHECKED;
+
+/* Commands that outlive the call. Handles belong to this adapter's session. */
+TC_API int tc_env_process_start(tc_env *env, const tc_call *call, const tc_command *command,
+                                tc_process *ret_process, tc_err *err) TC_CHECKED;
+TC_API int tc_env_process_inspect(tc_env *env, const tc_call *call, tc_str handle,
+                                  tc_process *ret_process, tc_err *err) TC_CHECKED;
+TC_API int tc_env_process_wait(tc_env *env, const tc_call *call, tc_str handle, bool tree_cleaned,
+                               tc_process *ret_process, tc_err *err) TC_CHECKED;
+TC_API int tc_env_process_write(tc_env *env, const tc_call *call, tc_str handle, tc_str data,
+                                bool close_after, uint64_t *ret_naccepted, tc_err *err) TC_CHECKED;
+TC_API int tc_env_process_signal(tc_env *env, const tc_call *call, tc_str handle, tc_signal sig,
+                                 bool *ret_accepted, tc_err *err) TC_CHECKED;
+TC_API int tc_env_process_kill(tc_env *env, const tc_call *call, tc_str handle,
+                               tc_process *ret_process, tc_err *err) TC_CHECKED;
+/* Forget an ended process and its output. */
+TC_API int tc_env_process_release(tc_env *env, const tc_call *call, tc_str handle,
+                                  tc_err *err) TC_CHECKED;
+TC_API int tc_env_output_read(tc_env *env, const tc_call *call, tc_str reference,
+                              uint64_t start_offset, uint64_t wait_ms, tc_output_page *ret_page,
+                              tc_err *err) TC_CHECKED;
+
+/* ---- ports ---- */
+
+TC_API int tc_env_port_inspect(tc_env *env, const tc_call *call, uint16_t port,
+                               tc_port_address address, tc_port *ret_port, tc_err *err) TC_CHECKED;
+/* The call must have a deadline. */
+TC_API int tc_env_port_wait(tc_env *env, const tc_call *call, uint16_t port,
+                            tc_port_address address, tc_port_status desired, tc_port *ret_port,
+                            tc_err *err) TC_CHECKED;
+
+/* ---- changes ---- */
+
+/* What became of a change made through this adapter, by operation id; see tc_session_reconcile. */
+TC_API int tc_env_reconcile(tc_env *env, const tc_call *call, tc_str operation_id,
+                            tc_outcome *ret_outcome, tc_receipt *ret_receipt,
+                            tc_err *err) TC_CHECKED;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the environment providers need of a runtime beyond the public calls. Any thread. */
+#ifndef TCI_CLIENT_H
+#define TCI_CLIENT_H
+
+#include "base/arena.h"
+#include <telechir/client.h>
+
+/* The storage behind a result. */
+tci_arena *tci_result_arena(tc_result *r);
+/* A fresh evidence, and the same with an outcome; for calls that end before the wire. */
+void tci_result_reset_evidence(tc_result *r, tc_outcome outcome);
+
+/* Monotonic; 0 without a deadline. ctx may be NULL. */
+int64_t tci_ctx_deadline_ns(const tc_ctx *ctx);
+/* 0, CANCELLED or TIMEOUT. ctx may be NULL. */
+int tci_ctx_check(const tc_ctx *ctx, tc_err *err) TC_CHECKED;
+
+/* Another reference to the runtime's memory (not to its being open). */
+tc_runtime *tci_runtime_retain(tc_runtime *rt);
+void tci_runtime_release(tc_runtime *rt);
+/* A variable of the runtime's environment; NULL when unset. Lives as long as the runtime. */
+const char *tci_runtime_getenv(const tc_runtime *rt, const char *name);
+/* The value behind a secret reference, in r. NOT_FOUND when missing or empty; the message names the
+ * reference, never the value. */
+int tci_runtime_secret(tc_runtime *rt, tc_str kind, tc_str name, tc_result *r, tc_str *ret_value,
+                       tc_err *err) TC_CHECKED;
+
+/* The runtime's one connection for key, made by connect when there is none or the one there is
+ * lost; a second caller waits for the first one's connect. ret_device is a reference of the
+ * caller's; the runtime holds its own until it closes. */
+typedef int (*tci_connect_fn)(void *arg, tc_ctx *ctx, tc_device **ret_device, tc_err *err);
+int tci_runtime_shared_device(tc_runtime *rt, tc_str key, tc_ctx *ctx, tci_connect_fn connect,
+                              void *arg, tc_device **ret_device, tc_err *err) TC_CHECKED;
+
+/* The runtime a device belongs to; borrowed. */
+tc_runtime *tci_device_runtime(const tc_device *d);
+/* An executable regular file: name itself when it is an absolute path, else the first on the
+ * runtime's PATH. NOT_FOUND. */
+int tci_find_program(const tc_runtime *rt, tc_str name, tci_arena *a, tc_str *ret_path,
+                     tc_err *err) TC_CHECKED;
+bool tci_is_program(tc_str path);
+/* Are two boundaries the same? */
+bool tci_boundary_eq(const tc_boundary *a, const tc_boundary *b);
+
+#endif

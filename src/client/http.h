@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The HTTP carrier: a request is a POST, a transfer a streamed body. Inside of the client; loop thread. */
+#ifndef TCI_CLIENT_HTTP_H
+#define TCI_CLIENT_HTTP_H
+
+#include "base/secret.h"
+#include "client/client_int.h"
+#include "net/dial.h"
+#include "net/http_client.h"
+
+typedef struct tci_http_conn {
+    tci_conn base;
+    tci_http_dialler dialler;
+    tci_tls_ctx *tls;
+    tci_http_client *client;
+    tci_url url;
+    tci_secret authorization; /* "Bearer ..." */
+    tci_later stop;
+    tci_timer stop_timer;
+    unsigned nclosing; /* sessions told to close while we leave */
+    bool is_stopping;
+} tci_http_conn;
+
+static inline tci_http_conn *tci_http_conn_of(tci_conn *c)
+{
+    return TCI_CONTAINER(c, tci_http_conn, base);
+}
+
+/* Checked options, and what was read for them. */
+int tci_http_conn_new(tc_runtime *rt, const tc_http_options *http, const tc_device_options *options,
+                      tci_http_conn **ret_conn, tc_err *err) TC_CHECKED;
+/* The rest of the request is the caller's. */
+void tci_http_fill(tci_http_conn *h, tci_http_request *request);
+/* What an answer must look like. err: why not. */
+int tci_http_check_head(const tci_http_head *head, unsigned status, tc_str media_type,
+                        tc_err *err) TC_CHECKED;
+
+extern const tci_conn_vtable tci_http_conn_vtable;
+
+void tci_http_xfer_start(tci_xfer *x);
+void tci_http_xfer_give(tci_xfer *x, tci_block *b);
+void tci_http_xfer_end(tci_xfer *x);
+void tci_http_xfer_reset(tci_xfer *x, tci_eipd_status status);
+void tci_http_xfer_forget(tci_xfer *x);
+
+#endif

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Finding the processes of a tree that has no cgroup. When orphans come to us (PID 1, subreaper),
+ * everything a command started is below us, so that our own children are all there is to look at;
+ * otherwise every process of the system is. What belongs to which tree is told by the mark all
+ * descendants inherit, and by the session as long as its leader pins the number. Leaves deciding to
+ * tree.c. Loop thread; holds nothing. */
+#include "ops/tree_int.h"
+
+#include "base/mem.h"
+
+enum { FIRST_PIDS = 64, PIDS_MAX = 1 << 16, SLACK = 32 };
+
+/* A growing list of pids; looks at nothing twice is up to the user. */
+typedef struct pid_queue {
+    int *pids;
+    size_t n, cap;
+} pid_queue;
+
+static bool make_room(pid_queue *q, size_t n)
+{
+    if (n <= q->cap)
+        return true;
+    if (n > PIDS_MAX)
+        return false;
+    int *grown = tci_mem_resize(q->pids, n * sizeof *grown);
+    if (grown == NULL)
+        return false;
+    q->pids = grown;
+    q->cap = n;
+    return true;
+}
+
+static long no_parent_all(int pid, int *out, size_t max)
+{
+    TCI_UNUSED(pid);
+    return tci_proc_all(out, max);
+}
+
+/* Append what list gives for pid. false: it gives nothing on this system. */
+static bool append(pid_queue *q, int pid, long (*list)(int pid, int *out, size_t max))
+{
+    size_t want = q->n + FIRST_PIDS;
+    for (;;) {
+        if (!make_room(q, want))
+            want = q->cap; /* what fits */
+        long n = list(pid, q->pids + q->n, q->cap - q->n);
+        if (n < 0)
+            return false;
+        if ((size_t)n <= q->cap - q->n) {
+            q->n += (size_t)n;
+            return true;
+        }
+        if (want == q->cap && want + SLACK > PIDS_MAX) {
+            q->n = q->cap;
+            return true;
+        }
+        want = q->n + (size_t)n + SLACK;
+    }
+}
+
+size_t tci_tree_list_children(int pid, int **ret_pids)
+{
+    pid_queue q = {0};
+    if (!append(&q, pid, tci_proc_children)) {
+        q.n = 0;
+        (void)append(&q, 0, no_parent_all); /* strangers among them are harmless to ask for */
+    }
+    *ret_pids = q.pids;
+    return q.n;
+}
+
+static bool is_dead(char state)
+{
+    return state == 'Z' || state == 'X';
+}
+
+static bool is_of_tree(const tci_tree *tree, const tci_proc_stat *st)
+{
+    if (!tree->is_reaped && st->sid == tree->sid)
+        return true;
+    return tree->mark != 0 && tci_proc_mark(st->pid) == tree->mark;
+}
+
+static void found(const tci_proc_stat *st, tci_tree_list **list, bool do_kill)
+{
+    if (list != NULL)
+        tci_tree_note(list, st);
+    if (do_kill)
+        (void)tci_proc_signal(st->pid, st->start_ticks, TCI_SIG_KILL); /* or it just ended */
+}
+
+/* All children of ours, and all below those that belong to the tree. */
+static size_t walk_children(const tci_tree *tree, pid_queue *q, tci_tree_list **list, bool do_kill)
+{
+    size_t nfound = 0, ndirect = q->n;
+    for (size_t i = 0; i < q->n; i++) {
+        int pid = q->pids[i];
+        bool is_root = pid == tree->child.pid;
+        if (i < ndirect && !is_root && tci_tree_host_is_own(tree->host, pid))
+            continue;
+        tci_proc_stat st;
+        if (!tci_proc_stat_read(pid, &st) || is_dead(st.state))
+            continue; /* the dead have no children: they are ours by now */
+        if (i < ndirect && !is_root && !is_of_tree(tree, &st))
+            continue;
+        (void)append(q, pid, tci_proc_children); /* our own could be listed: so can these */
+        found(&st, list, do_kill);
+        nfound++;
+    }
+    return nfound;
+}
+
+static size_t walk_all(const tci_tree *tree, tci_tree_list **list, bool do_kill)
+{
+    enum { KERNEL_THREADS = 2 };
+    pid_queue q = {0};
+    size_t nfound = 0;
+    (void)append(&q, 0, no_parent_all); /* without /proc there is nothing to find */
+    for (size_t i = 0; i < q.n; i++) {
+        tci_proc_stat st;
+        if (q.pids[i] <= KERNEL_THREADS || !tci_proc_stat_read(q.pids[i], &st) ||
+            st.ppid == KERNEL_THREADS || is_dead(st.state) || !is_of_tree(tree, &st))
+            continue;
+        found(&st, list, do_kill);
+        nfound++;
+    }
+    tci_mem_free(q.pids);
+    return nfound;
+}
+
+size_t tci_tree_walk(const tci_tree *tree, tci_tree_list **list, bool do_kill)
+{
+    pid_queue q = {0};
+    if (!tree->host->is_reaping || !append(&q, tci_proc_self(), tci_proc_children)) {
+        tci_mem_free(q.pids);
+        return walk_all(tree, list, do_kill);
+    }
+    size_t nfound = walk_children(tree, &q, list, do_kill);
+    tci_mem_free(q.pids);
+    return nfound;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Facts of a Linux machine, and what a program asks of the system for itself. */
+#include "plat/system.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+
+void tci_system_names_of(tci_system_names *ret)
+{
+    struct utsname u;
+    memset(ret, 0, sizeof *ret);
+    (void)snprintf(ret->os, sizeof ret->os, "linux");
+    if (uname(&u) != 0)
+        return;
+    (void)snprintf(ret->kernel, sizeof ret->kernel, "%.*s", (int)sizeof ret->kernel - 1, u.release);
+    (void)snprintf(ret->machine, sizeof ret->machine, "%.*s", (int)sizeof ret->machine - 1, u.machine);
+}
+
+unsigned tci_system_processors(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) != 0)
+        return 1;
+    int n = CPU_COUNT(&set);
+    return n > 0 ? (unsigned)n : 1;
+}
+
+void tci_system_harden_process(void)
+{
+    struct rlimit none = {0, 0};
+    (void)setrlimit(RLIMIT_CORE, &none); /* best effort: a core file would hold secrets */
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
+void tci_system_ignore_sigpipe(void) { (void)signal(SIGPIPE, SIG_IGN); /* cannot fail for SIGPIPE */ }

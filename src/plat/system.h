@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Facts of the machine. Any thread. */
+#ifndef TCI_PLAT_SYSTEM_H
+#define TCI_PLAT_SYSTEM_H
+
+#include "base/str.h"
+
+typedef struct tci_system_names {
+    char os[16];      /* "linux" */
+    char kernel[128]; /* release */
+    char machine[64]; /* "x86_64" */
+} tci_system_names;
+void tci_system_names_of(tci_system_names *ret);
+
+/* Address and name of the kernel's view are not our business; this is: how many processors this process
+ * may use, at least 1. */
+unsigned tci_system_processors(void);
+
+/* For programs at start: no core files, and nobody else of this user may read this process's memory
+ * through them. A write to a closed pipe is an error, not the end. */
+void tci_system_harden_process(void);
+void tci_system_ignore_sigpipe(void);
+
+#endif
