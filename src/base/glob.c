@@ -8,7 +8,14 @@
 #include "base/glob.h"
 #include "base/utf8.h"
 
-typedef enum seg_kind { SEG_STARSTAR, SEG_ANY, SEG_EXACT, SEG_PREFIX, SEG_SUFFIX, SEG_GENERAL } seg_kind;
+typedef enum seg_kind {
+    SEG_STARSTAR,
+    SEG_ANY,
+    SEG_EXACT,
+    SEG_PREFIX,
+    SEG_SUFFIX,
+    SEG_GENERAL
+} seg_kind;
 
 typedef struct seg {
     seg_kind kind;
@@ -290,7 +297,8 @@ static int compile_alt(tc_str text, tci_arena *a, alt *ret, tc_err *err)
     }
     const seg *g = ret->segs;
     /* A slash behind nothing but "**" asks for nothing more. */
-    if (ret->nsegs == 2 && g[0].kind == SEG_STARSTAR && g[1].kind == SEG_EXACT && g[1].text.len == 0)
+    if (ret->nsegs == 2 && g[0].kind == SEG_STARSTAR && g[1].kind == SEG_EXACT &&
+        g[1].text.len == 0)
         ret->nsegs = 1;
     if (ret->nsegs == 2 && g[0].kind == SEG_STARSTAR) { /* any depth and a name: the name alone */
         ret->segs++;

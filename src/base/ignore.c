@@ -6,8 +6,8 @@
  * matcher need not look for the end of a class.
  *
  * Matching remembers one '*' and one "**". That is enough: a '*' cannot cross a slash, so once its
- * segment is left there is no other way through it; and what lies between two "**" has a fixed number of
- * slashes, so its earliest fit is as good as any. */
+ * segment is left there is no other way through it; and what lies between two "**" has a fixed
+ * number of slashes, so its earliest fit is as good as any. */
 #include "base/ignore.h"
 #include "base/str.h"
 
@@ -45,10 +45,9 @@ typedef struct posix_class {
 
 /* The process stays in the C locale, where these ask about ASCII only. */
 static const posix_class posix_classes[] = {
-    {"alnum", isalnum}, {"alpha", isalpha}, {"blank", isblank},
-    {"cntrl", iscntrl}, {"digit", isdigit}, {"graph", isgraph},
-    {"lower", islower}, {"print", isprint}, {"punct", ispunct},
-    {"space", isspace}, {"upper", isupper}, {"xdigit", isxdigit},
+    {"alnum", isalnum}, {"alpha", isalpha}, {"blank", isblank}, {"cntrl", iscntrl},
+    {"digit", isdigit}, {"graph", isgraph}, {"lower", islower}, {"print", isprint},
+    {"punct", ispunct}, {"space", isspace}, {"upper", isupper}, {"xdigit", isxdigit},
 };
 
 /* The byte at *at, an escape resolved; *at moves behind it. -1 at the end. */
@@ -59,8 +58,8 @@ static int class_byte(tc_str p, size_t *at)
     return *at < p.len ? (unsigned char)p.ptr[(*at)++] : -1;
 }
 
-/* "[:name:]" at p[*at]: 1 when c is in it, 0 when not, -2 when it is no such thing (a plain '['), -1
- * for an unknown name or a class without end. */
+/* "[:name:]" at p[*at]: 1 when c is in it, 0 when not, -2 when it is no such thing (a plain '['),
+ * -1 for an unknown name or a class without end. */
 static int named_class(tc_str p, size_t *at, unsigned char c)
 {
     size_t from = *at + 2, end = from;

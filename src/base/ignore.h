@@ -23,7 +23,8 @@ typedef enum tci_ignore_verdict {
  * such lines are skipped. line_number is 1-based; line is borrowed. */
 typedef void tci_ignore_warn(void *ctx, size_t line_number, tc_str line);
 
-/* Compile the file's text, which may go afterwards. warn may be NULL. Errors: those of the arena. */
+/* Compile the file's text, which may go afterwards. warn may be NULL. Errors: those of the arena.
+ */
 int tci_ignore_parse(tc_str text, tci_arena *a, tci_ignore_warn *warn, void *ctx,
                      const tci_ignore **ret_ignore, tc_err *err) TC_CHECKED;
 

@@ -94,13 +94,23 @@ static int64_t patience_ns(const tci_ask *ask, const char **ret_why)
     return mine;
 }
 
-static bool is_finished(tci_call *call)
+bool tci_ask_is_done(tci_call *call)
 {
     tc_runtime *rt = call->conn->rt;
     tci_mutex_lock(&rt->lock);
     bool is_done = call->is_done && (call->is_stop_seen || !call->is_stop_posted);
     tci_mutex_unlock(&rt->lock);
     return is_done;
+}
+
+void tci_ask_stop(tci_call *call, const tc_err *why)
+{
+    if (call->is_stopping)
+        return;
+    call->is_stopping = true;
+    call->stop_err = *why;
+    /* With the runtime closed it ends all the same. */
+    call->is_stop_posted = tci_runtime_post(call->conn->rt, &call->stop);
 }
 
 /* Wait until the loop has finished the call. Giving up is asked of the loop too, which ends it in a
@@ -110,38 +120,20 @@ static void wait_call(const tci_ask *ask, tci_call *call)
     const char *why;
     int64_t deadline = patience_ns(ask, &why);
     tc_ctx *ctx = ask->opts->ctx;
-    bool is_stopping = false;
     for (;;) {
         unsigned seen = tci_wake_count(call->wake);
-        if (is_finished(call))
+        if (tci_ask_is_done(call))
             return;
-        bool is_cancelled = ctx != NULL && tc_ctx_is_cancelled(ctx);
-        bool is_late = deadline != 0 && tci_clock_mono_ns() >= deadline;
-        if (!is_stopping && (is_cancelled || is_late)) {
-            is_stopping = true;
-            if (is_cancelled)
-                tc_err_set(&call->stop_err, TC_E_CANCELLED, "cancelled");
-            else
-                tc_err_set(&call->stop_err, TC_E_TIMEOUT, "%s", why);
-            /* With the runtime closed it ends all the same. */
-            call->is_stop_posted = tci_runtime_post(call->conn->rt, &call->stop);
+        tc_err err;
+        if (ctx != NULL && tc_ctx_is_cancelled(ctx)) {
+            tc_err_set(&err, TC_E_CANCELLED, "cancelled");
+            tci_ask_stop(call, &err);
+        } else if (deadline != 0 && tci_clock_mono_ns() >= deadline) {
+            tc_err_set(&err, TC_E_TIMEOUT, "%s", why);
+            tci_ask_stop(call, &err);
         }
-        tci_wake_wait(call->wake, seen, is_stopping ? 0 : deadline);
+        tci_wake_wait(call->wake, seen, call->is_stopping ? 0 : deadline);
     }
-}
-
-static void run_call(const tci_ask *ask, tci_call *call)
-{
-    tc_ctx *ctx = ask->opts->ctx;
-    call->wake = ctx != NULL ? &ctx->wake : &call->own_wake;
-    call->start.cb = start_on_loop;
-    call->stop.cb = stop_on_loop;
-    if (!tci_runtime_post(call->conn->rt, &call->start)) {
-        call->code = tc_err_set(&call->err, TC_E_CLOSED, "the runtime is closed");
-        call->is_unsent = true;
-        return;
-    }
-    wait_call(ask, call);
 }
 
 static int encode(const tci_ask *ask, const tci_method *m, tci_call *call, tc_err *err)
@@ -281,34 +273,19 @@ static int no_answer(const tci_ask *ask, const tci_call *call, tc_err *err)
     return tc_err_recode(err, TC_E_UNKNOWN_OUTCOME);
 }
 
-static int ask_checked(tci_ask *ask, const tci_method *m, tci_call *call, tc_err *err)
+static int prepare(tci_ask *ask, const tci_method *m, tci_call *call, tc_err *err)
 {
     int rc = tci_ctx_check(ask->opts->ctx, err);
     if (rc == 0)
         rc = fill_context(ask, m, err);
     if (rc == 0)
         rc = encode(ask, m, call, err);
-    if (rc < 0) {
-        tci_buf_done(&call->request);
-        if (is_change(m))
-            ask->opts->result->evidence.outcome = TC_OUTCOME_NOT_STARTED;
-        return rc;
-    }
-    call->operation_id = ask->operation_id;
-    run_call(ask, call);
-    tci_buf_done(&call->request);
-    if (call->held == NULL)
-        return no_answer(ask, call, err);
-    ask->is_reply = true;
-    tci_result_keep_own(ask->opts->result, call->held);
-    if (is_change(m)) /* until the answer has been understood */
-        ask->opts->result->evidence.outcome = TC_OUTCOME_UNKNOWN;
-    if (call->reply.result == NULL)
-        return take_error(ask, call, err);
-    return take_result(ask, call, err);
+    if (rc < 0 && is_change(m))
+        ask->opts->result->evidence.outcome = TC_OUTCOME_NOT_STARTED;
+    return rc;
 }
 
-int tci_ask_do(tci_ask *ask, tc_err *err)
+int tci_ask_begin(tci_ask *ask, tci_wake *wake, tci_call **ret_call, tc_err *err)
 {
     const tci_method *m = &tci_eip_methods[ask->method];
     int rc = tci_call_check(ask->opts, err);
@@ -322,7 +299,50 @@ int tci_ask_do(tci_ask *ask, tc_err *err)
     call->conn = ask->device->conn;
     call->sess = ask->session != NULL ? ask->session->sess : NULL;
     call->method = m;
-    rc = ask_checked(ask, m, call, err);
+    call->wake = wake != NULL ? wake : &call->own_wake;
+    call->start.cb = start_on_loop;
+    call->stop.cb = stop_on_loop;
+    rc = prepare(ask, m, call, err);
+    if (rc < 0) {
+        tci_buf_done(&call->request);
+        tci_free(call);
+        return rc;
+    }
+    call->operation_id = ask->operation_id;
+    if (!tci_runtime_post(call->conn->rt, &call->start)) {
+        call->code = tc_err_set(&call->err, TC_E_CLOSED, "the runtime is closed");
+        call->is_unsent = true;
+        call->is_done = true;
+    }
+    *ret_call = call;
+    return 0;
+}
+
+int tci_ask_end(tci_ask *ask, tci_call *call, tc_err *err)
+{
+    const tci_method *m = &tci_eip_methods[ask->method];
+    int rc;
+    if (call->held == NULL) {
+        rc = no_answer(ask, call, err);
+    } else {
+        ask->is_reply = true;
+        tci_result_keep_own(ask->opts->result, call->held);
+        if (is_change(m)) /* until the answer has been understood */
+            ask->opts->result->evidence.outcome = TC_OUTCOME_UNKNOWN;
+        rc = call->reply.result == NULL ? take_error(ask, call, err) : take_result(ask, call, err);
+    }
+    tci_buf_done(&call->request);
     tci_free(call);
     return rc;
+}
+
+int tci_ask_do(tci_ask *ask, tc_err *err)
+{
+    tci_call *call = NULL;
+    tc_ctx *ctx = ask->opts != NULL ? ask->opts->ctx : NULL;
+    int rc = tci_ask_begin(ask, ctx != NULL ? &ctx->wake : NULL, &call, err);
+    if (rc < 0)
+        return rc;
+    wait_call(ask, call);
+    return tci_ask_end(ask, call, err);
 }

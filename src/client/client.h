@@ -41,6 +41,20 @@ tc_runtime *tci_device_runtime(const tc_device *d);
 int tci_find_program(const tc_runtime *rt, tc_str name, tci_arena *a, tc_str *ret_path,
                      tc_err *err) TC_CHECKED;
 bool tci_is_program(tc_str path);
+/* The runtime's environment, NULL at the end; lives as long as the runtime. */
+const char *const *tci_runtime_environ(const tc_runtime *rt);
+/* Called once, after the device's connection (and its child) is gone. */
+void tci_device_on_end(tc_device *d, void (*fn)(void *arg), void *arg);
+/* End a session as tc_session_close does, but keep the handle: calls under way end with CLOSED. */
+int tci_session_end(tc_session *s, tc_ctx *ctx, tc_err *err);
+/* Both streams of a command to their ends, whichever has something first. Ends with the stream's
+ * last word in ret_out and ret_err, whose texts live in r. */
+int tci_session_follow_both(tc_session *s, tc_ctx *ctx, tc_result *r, tc_str out_reference,
+                            tc_str err_reference,
+                            int (*sink)(void *user, bool is_err, const void *bytes, size_t len,
+                                        tc_err *err),
+                            void *user, tc_output *ret_out, tc_output *ret_err,
+                            tc_err *err) TC_CHECKED;
 /* Are two boundaries the same? */
 bool tci_boundary_eq(const tc_boundary *a, const tc_boundary *b);
 

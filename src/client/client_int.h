@@ -264,7 +264,7 @@ struct tci_call {
     tci_timer grace;
     /* written on the loop under the lock, with is_done last */
     bool is_done, is_unsent, is_stop_seen;
-    bool is_stop_posted; /* caller's */
+    bool is_stopping, is_stop_posted; /* caller's */
     int code;
     tc_err err;
     tci_held *held;
@@ -296,6 +296,13 @@ typedef struct tci_ask {
 int tci_call_check(const tc_call *opts, tc_err *err) TC_CHECKED;
 /* Send, wait, decode strictly, check the receipt. Evidence is filled in either way. */
 int tci_ask_do(tci_ask *ask, tc_err *err) TC_CHECKED;
+/* The same in pieces, for several at once: begin; wait until one of them is done; end each. wake is
+ * what all of them are waited for with. A begin that failed needs no end. */
+int tci_ask_begin(tci_ask *ask, tci_wake *wake, tci_call **ret_call, tc_err *err) TC_CHECKED;
+bool tci_ask_is_done(tci_call *call);
+/* Give up on it as its context says, and soon; it still has to be waited for and ended. */
+void tci_ask_stop(tci_call *call, const tc_err *why);
+int tci_ask_end(tci_ask *ask, tci_call *call, tc_err *err) TC_CHECKED;
 /* A well-formed answer that says something impossible: ends the session (or connection). */
 int tci_ask_violation(const tci_ask *ask, tc_err *err, const char *what);
 /* The same for a session outside of a call. Returns PROTOCOL. */
@@ -399,6 +406,8 @@ struct tc_device {
     tc_device_info info;
     int64_t response_grace_ms;
     tc_str expected_device_id;
+    void (*on_end)(void *arg);
+    void *on_end_arg;
 };
 
 struct tc_session {

@@ -5,7 +5,7 @@
  * is finished exactly once, and its pending entry outlives it until the carrier lets go of it. */
 #include "client/client_int.h"
 
-enum { ORDINARY_MAX = 224, DEVICE_MAX = 8, GRACE_MS = 1000 };
+enum { ORDINARY_MAX = 224, DEVICE_MAX = 8, GRACE_MS = 2500 };
 
 static void lane_init(tci_lane_queue *l, unsigned max)
 {

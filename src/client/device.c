@@ -162,6 +162,8 @@ void tc_device_close(tc_device *d)
     if (d == NULL || atomic_fetch_sub(&d->refs, 1) != 1)
         return;
     tci_conn_close(d->conn);
+    if (d->on_end != NULL)
+        d->on_end(d->on_end_arg);
     tc_result_free(d->held);
     tci_runtime_release(d->rt);
     tci_free(d);
@@ -174,6 +176,12 @@ const tc_device_info *tc_device_get_info(const tc_device *d) { return &d->info; 
 bool tc_device_has_method(const tc_device *d, tc_str method)
 {
     return tci_strs_has(&d->info.available_methods, method);
+}
+
+void tci_device_on_end(tc_device *d, void (*fn)(void *arg), void *arg)
+{
+    d->on_end = fn;
+    d->on_end_arg = arg;
 }
 
 tc_runtime *tci_device_runtime(const tc_device *d) { return d->rt; }

@@ -8,7 +8,7 @@
 #include "plat/proc.h"
 
 #define CLIENT_NAME TC_STR("telechir")
-#define CLIENT_VERSION TCI_VERSION_TEXT
+#define CLIENT_VERSION TC_VERSION
 
 enum { LOOP_STACK_BYTES = 512 * 1024 };
 
@@ -209,6 +209,8 @@ const char *tci_runtime_getenv(const tc_runtime *rt, const char *name)
 {
     return tci_environ_get(rt->environ, name);
 }
+
+const char *const *tci_runtime_environ(const tc_runtime *rt) { return rt->environ; }
 
 static int secret_from_environment(tc_runtime *rt, tc_str kind, tc_str name, tc_result *r,
                                    tc_str *ret_value, tc_err *err)

@@ -298,10 +298,15 @@ int tc_session_attach(tc_device *d, tc_ctx *ctx, tc_str session_id, uint64_t gen
 
 /* ---- ending ---- */
 
-int tc_session_close(tc_session *s, tc_ctx *ctx, tc_err *err)
+static void end_on_loop(void *arg)
 {
-    if (s == NULL)
-        return 0;
+    tc_err err;
+    tc_err_set(&err, TC_E_CLOSED, "the session was closed");
+    tci_sess_fail(arg, &err);
+}
+
+int tci_session_end(tc_session *s, tc_ctx *ctx, tc_err *err)
+{
     tci_eip_session_close_params params = {0};
     tci_eip_session_close_result res = {0};
     tc_result *r = NULL;
@@ -312,11 +317,20 @@ int tc_session_close(tc_session *s, tc_ctx *ctx, tc_err *err)
                          ctx == NULL ? CLOSE_MS : 0, err);
     }
     tc_result_free(r);
-    session_free(s);
+    (void)tci_runtime_run(s->device->rt, end_on_loop, s->sess); /* without a loop it is dead */
     if (rc == TC_E_NOT_READY)
         return 0; /* it had expired or was closed before */
     if (rc == TC_E_INTERNAL)
         return tc_err_recode(err, TC_E_CLEANUP_FAILED);
+    return rc;
+}
+
+int tc_session_close(tc_session *s, tc_ctx *ctx, tc_err *err)
+{
+    if (s == NULL)
+        return 0;
+    int rc = tci_session_end(s, ctx, err);
+    session_free(s);
     return rc;
 }
 

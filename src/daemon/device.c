@@ -185,7 +185,6 @@ static int prepare(tci_device *d, tc_err *err)
         return err->code;
     if (tci_runtime_dir_open(c->runtime_dir, &d->runtime, err) < 0)
         return err->code;
-    d->journal = tci_runtime_dir_journal(d->runtime);
     if (describe(d, err) < 0)
         return err->code;
     return c->has_monitoring ? tci_metrics_new(d, &d->metrics, err) : 0;

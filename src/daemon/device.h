@@ -57,7 +57,7 @@ typedef struct tci_device {
     tci_buf scratch; /* answers are built here */
     struct tci_metrics *metrics;       /* NULL: monitoring is off */
     struct tci_command_host *commands; /* made with the first command */
-    tci_stage_journal *journal;        /* the runtime folder's: staged files, after a kill */
+    tci_stage_journal *journal;        /* of staged files; made with the first session */
     bool is_draining;
 } tci_device;
 

@@ -22,6 +22,7 @@ struct tci_runtime_dir {
     tci_file parent, lock;
     tci_stage_journal *journal;
     char generation[64]; /* name below parent */
+    char folder[TCI_PATH_MAX];
     char spool[TCI_PATH_MAX];
 };
 
@@ -143,18 +144,17 @@ static int make_generation(tci_runtime_dir *d, tc_str path, tc_err *err)
 {
     uint8_t id[ID_BYTES];
     char hex[2 * ID_BYTES];
-    char folder[TCI_PATH_MAX];
     tci_random_bytes(id, sizeof id);
     tci_hex(id, sizeof id, hex);
     (void)snprintf(d->generation, sizeof d->generation, GENERATION_PREFIX "%.*s", (int)sizeof hex, hex);
     int n = snprintf(d->spool, sizeof d->spool, "%.*s/%s/spool", TC_STR_ARG(path), d->generation);
-    int m = snprintf(folder, sizeof folder, "%.*s/%s", TC_STR_ARG(path), d->generation);
-    if (n < 0 || (size_t)n >= sizeof d->spool || m < 0 || (size_t)m >= sizeof folder)
+    int m = snprintf(d->folder, sizeof d->folder, "%.*s/%s", TC_STR_ARG(path), d->generation);
+    if (n < 0 || (size_t)n >= sizeof d->spool || m < 0 || (size_t)m >= sizeof d->folder)
         return tc_err_set(err, TC_E_TOO_BIG, "runtime path is too long");
     if (tci_file_mkdir(d->parent, tci_str(d->generation), 0700, err) < 0 ||
         tci_file_mkdir(TCI_FILE_CWD, tci_str(d->spool), 0700, err) < 0)
         return err->code;
-    return tci_stage_journal_open(tci_str(folder), &d->journal, NULL, err);
+    return 0;
 }
 
 int tci_runtime_dir_open(tc_str path, tci_runtime_dir **ret, tc_err *err)
@@ -194,7 +194,15 @@ void tci_runtime_dir_close(tci_runtime_dir *d)
 }
 
 tc_str tci_runtime_dir_spool(const tci_runtime_dir *d) { return tci_str(d->spool); }
-tci_stage_journal *tci_runtime_dir_journal(const tci_runtime_dir *d) { return d->journal; }
+
+int tci_runtime_dir_journal(tci_runtime_dir *d, tci_stage_journal **ret, tc_err *err)
+{
+    if (d->journal == NULL &&
+        tci_stage_journal_open(tci_str(d->folder), &d->journal, NULL, err) < 0)
+        return tc_err_wrap(err, "cannot keep a journal of staged files");
+    *ret = d->journal;
+    return 0;
+}
 
 /* ---- identity ---- */
 

@@ -19,9 +19,9 @@ int tci_runtime_dir_open(tc_str path, tci_runtime_dir **ret, tc_err *err) TC_CHE
 void tci_runtime_dir_close(tci_runtime_dir *dir);
 /* Absolute path of the spool folder, valid as long as dir. */
 tc_str tci_runtime_dir_spool(const tci_runtime_dir *dir);
-/* This generation's journal of staged files; the folder's. */
+/* This generation's journal of staged files, made on first use; the folder's. Loop thread. */
 struct tci_stage_journal;
-struct tci_stage_journal *tci_runtime_dir_journal(const tci_runtime_dir *dir);
+int tci_runtime_dir_journal(tci_runtime_dir *dir, struct tci_stage_journal **ret, tc_err *err) TC_CHECKED;
 
 /* Read <state_dir>/device-id ("device-" and 32 hex digits, no newline), or create it once under a
  * lock. */

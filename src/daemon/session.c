@@ -65,6 +65,9 @@ int tci_session_open(tci_device *d, tci_carrier *owner, tc_str working_directory
 {
     if (d->nsessions >= d->config->limits.max_sessions)
         return tc_err_set(err, TC_E_BUSY, "session capacity is exhausted");
+    /* Workers use the journal; it is there before the first of them runs. */
+    if (tci_runtime_dir_journal(d->runtime, &d->journal, err) < 0)
+        return err->code;
     tci_session *s = tci_new(tci_session);
     if (s == NULL)
         return tci_err_no_memory(err);

@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loop's turn: posts from other threads, the "later" list, the clock of the turn, start and end.
- * Leaves timers to timer.c, descriptors and signals to watch.c, threads to pool.c. Loop thread, but
- * tci_loop_post. Invariant: what the loop still has to do before it may wait is settled in
- * before_wait, in this order: later callbacks, changed watches, the timer; nothing else wakes it. */
+ * The loop's turn: posts from other threads, the "later" list, the clock of the turn, start and
+ * end. Leaves timers to timer.c, descriptors and signals to watch.c, threads to pool.c. Loop
+ * thread, but tci_loop_post. Invariant: what the loop still has to do before it may wait is settled
+ * in before_wait, in this order: later callbacks, changed watches, the timer; nothing else wakes
+ * it. */
 #include "loop/loop_int.h"
 
 #include "base/mem.h"
 #include "plat/clock.h"
 
-static void on_spin(uv_idle_t *idle) { TCI_UNUSED(idle); }
-static void on_limit(uv_timer_t *limit) { TCI_UNUSED(limit); }
+static void on_spin(uv_idle_t *idle)
+{
+    TCI_UNUSED(idle);
+}
+static void on_limit(uv_timer_t *limit)
+{
+    TCI_UNUSED(limit);
+}
 
 static void run_posts(tci_loop *loop)
 {
@@ -173,7 +180,7 @@ void tci_loop_turn(tci_loop *loop, int64_t max_wait_ms)
         (void)uv_timer_start(&loop->limit, on_limit, (uint64_t)max_wait_ms, 0); /* has a callback */
     bool may_wait = max_wait_ms != 0 && !did_something;
     (void)uv_run(&loop->uv, may_wait ? UV_RUN_ONCE : UV_RUN_NOWAIT); /* as above */
-    (void)uv_timer_stop(&loop->limit); /* cannot fail */
+    (void)uv_timer_stop(&loop->limit);                               /* cannot fail */
     loop->is_turn = false;
     loop->is_running = false;
 }
@@ -215,4 +222,7 @@ void tci_loop_later(tci_loop *loop, tci_later *later)
         tci_list_push_back(&loop->laters, &later->link);
 }
 
-void tci_later_cancel(tci_later *later) { tci_link_remove(&later->link); }
+void tci_later_cancel(tci_later *later)
+{
+    tci_link_remove(&later->link);
+}

@@ -25,7 +25,10 @@ void tci_loop_stop(tci_loop *loop);
 void tci_loop_assert(const tci_loop *loop);
 /* Monotonic, cached once per turn. */
 int64_t tci_loop_now_ns(const tci_loop *loop);
-static inline int64_t tci_loop_now_ms(const tci_loop *loop) { return tci_loop_now_ns(loop) / 1000000; }
+static inline int64_t tci_loop_now_ms(const tci_loop *loop)
+{
+    return tci_loop_now_ns(loop) / 1000000;
+}
 
 /* Run cb on the loop thread, soon. The storage is the caller's until cb runs. ANY THREAD. */
 typedef struct tci_post {
@@ -55,11 +58,17 @@ void tci_timer_init(tci_timer *t, tci_loop *loop, void (*cb)(tci_timer *timer));
 int tci_timer_start(tci_timer *t, int64_t delay_ms, tc_err *err) TC_CHECKED;
 int tci_timer_start_at(tci_timer *t, int64_t due_ns, tc_err *err) TC_CHECKED;
 void tci_timer_stop(tci_timer *t); /* fine when not armed */
-static inline bool tci_timer_is_armed(const tci_timer *t) { return t->heap_at != 0; }
+static inline bool tci_timer_is_armed(const tci_timer *t)
+{
+    return t->heap_at != 0;
+}
 
 /* Readiness of a descriptor that epoll can watch. cb gets the ready events; an error or hang-up
  * shows as both. The descriptor is made non-blocking and stays the caller's. */
-typedef enum tci_watch_events { TCI_WATCH_READ = 1 << 0, TCI_WATCH_WRITE = 1 << 1 } tci_watch_events;
+typedef enum tci_watch_events {
+    TCI_WATCH_READ = 1 << 0,
+    TCI_WATCH_WRITE = 1 << 1
+} tci_watch_events;
 typedef struct tci_watch {
     tci_loop *loop;
     void (*cb)(struct tci_watch *watch, unsigned events);

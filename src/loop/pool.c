@@ -2,8 +2,8 @@
  *
  * The threads that run jobs. Leaves what a job does to its owner. Submitting and done callbacks on
  * the loop thread, work on threads of the pool. Invariants: a lane has at least as many threads,
- * up to its maximum, as jobs wait for one; the loop is woken only when the list of finished jobs was
- * empty; every thread is joined, by the next one that leaves or by tci_pool_done. */
+ * up to its maximum, as jobs wait for one; the loop is woken only when the list of finished jobs
+ * was empty; every thread is joined, by the next one that leaves or by tci_pool_done. */
 #include "loop/loop_int.h"
 
 #include "base/mem.h"
@@ -145,7 +145,10 @@ void tci_loop_pool_size(tci_loop *loop, unsigned quick_threads, unsigned bulk_th
     loop->pool.lanes[TCI_JOB_BULK].max_threads = bulk_threads;
 }
 
-size_t tci_loop_pending_jobs(const tci_loop *loop) { return loop->npending_jobs; }
+size_t tci_loop_pending_jobs(const tci_loop *loop)
+{
+    return loop->npending_jobs;
+}
 
 int tci_pool_init(tci_pool *p, tci_loop *loop, tc_err *err)
 {

@@ -33,8 +33,7 @@ static void sift_down(tci_loop *loop, size_t i, tci_timer *t)
         size_t child = 2 * i + 1;
         if (child >= loop->ntimers)
             break;
-        if (child + 1 < loop->ntimers &&
-            loop->heap[child + 1]->due_ns < loop->heap[child]->due_ns)
+        if (child + 1 < loop->ntimers && loop->heap[child + 1]->due_ns < loop->heap[child]->due_ns)
             child++;
         if (t->due_ns <= loop->heap[child]->due_ns)
             break;

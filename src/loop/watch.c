@@ -21,7 +21,10 @@ typedef struct tci_watch_handle {
     tci_later later;
 } tci_watch_handle;
 
-void tci_watch_handle_gone(uv_handle_t *h) { tci_free(TCI_CONTAINER(h, tci_watch_handle, poll)); }
+void tci_watch_handle_gone(uv_handle_t *h)
+{
+    tci_free(TCI_CONTAINER(h, tci_watch_handle, poll));
+}
 
 static void mark_dirty(tci_watch_handle *h, tci_loop *loop)
 {

@@ -64,8 +64,8 @@ static void go_on(tci_dial *d)
                                   &d->stream, &err);
         tci_proxy_done(&d->proxy);
     } else if (d->tls != NULL) {
-        rc = tci_tls_client_new(d->tls, d->loop, under, tci_str(d->host), left_ms, &d->stream,
-                                &err);
+        rc =
+            tci_tls_client_new(d->tls, d->loop, under, tci_str(d->host), left_ms, &d->stream, &err);
         tci_tls_ctx_free(d->tls);
         d->tls = NULL;
     } else {

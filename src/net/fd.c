@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The stream over descriptors. Leaves system calls to plat/, readiness to the loop. Loop thread.
- * Invariant: nothing of a stream is touched after its on_ready was called, which may have closed it. */
+ * Invariant: nothing of a stream is touched after its on_ready was called, which may have closed
+ * it. */
 #include "net/fd.h"
 
 #include "base/mem.h"
@@ -32,7 +33,10 @@ typedef struct fd_stream {
     unsigned wanted;
 } fd_stream;
 
-static fd_stream *of(tci_stream *s) { return TCI_CONTAINER(s, fd_stream, base); }
+static fd_stream *of(tci_stream *s)
+{
+    return TCI_CONTAINER(s, fd_stream, base);
+}
 
 static int fd_read(tci_stream *base, void *buf, size_t cap, size_t *ret_n, tc_err *err)
 {

@@ -16,8 +16,8 @@
  * Pipes are asked for a buffer of 1 MiB. Descriptors are made non-blocking. Sockets never raise
  * SIGPIPE; pipes do, so a program that uses them ignores that signal.
  * shutdown_write ends a socket's sending side; a write descriptor of its own is closed when it is
- * owned, and only left alone when it is borrowed: the peer then sees the end when its lender closes it.
- * A read that came back short is known to have emptied the descriptor, so the next read answers
+ * owned, and only left alone when it is borrowed: the peer then sees the end when its lender closes
+ * it. A read that came back short is known to have emptied the descriptor, so the next read answers
  * "nothing now" without asking the system until READ is reported.
  * Errors: NO_MEMORY, INVALID (not open, or watched already), IO. */
 int tci_fd_stream_new(tci_loop *loop, int read_fd, int write_fd, bool own_fds,

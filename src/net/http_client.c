@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The HTTP client's calls and its pool: which call runs on which connection, when it is given up, and
- * what its request head says. Bytes are http_conn.c's, making streams the dialler's. Loop thread.
- * Invariant: every call is in exactly one state of tci_http_call_state, and on_done comes once, from
- * tci_http_call_finish. */
+ * The HTTP client's calls and its pool: which call runs on which connection, when it is given up,
+ * and what its request head says. Bytes are http_conn.c's, making streams the dialler's. Loop
+ * thread. Invariant: every call is in exactly one state of tci_http_call_state, and on_done comes
+ * once, from tci_http_call_finish. */
 #include "net/http_client_int.h"
 #include "base/num.h"
 

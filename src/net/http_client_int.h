@@ -20,8 +20,8 @@ typedef struct tci_http_origin {
     tci_http_client *client;
     char *scheme, *host;
     unsigned port;
-    tci_list idle;    /* connections; most recently used last */
-    tci_list waiting; /* calls that wait for a connection */
+    tci_list idle;        /* connections; most recently used last */
+    tci_list waiting;     /* calls that wait for a connection */
     size_t nidle, nconns; /* nconns: in use, idle, or being made */
 } tci_http_origin;
 
@@ -47,13 +47,13 @@ struct tci_http_call {
     tc_str body;
     unsigned reader_flags;
     bool streams_body, is_chunked, takes_upgrade;
-    bool may_write;  /* the head is out: pieces may come */
-    bool is_pending; /* a piece is on its way out */
-    bool is_ended;   /* write_end was called, or the body is fixed */
+    bool may_write;       /* the head is out: pieces may come */
+    bool is_pending;      /* a piece is on its way out */
+    bool is_ended;        /* write_end was called, or the body is fixed */
     bool owes_last_chunk; /* behind the piece that is pending */
-    bool got_head;   /* the final head came */
-    uint64_t left;   /* body bytes still allowed */
-    bool was_sent;   /* a byte may have reached the peer */
+    bool got_head;        /* the final head came */
+    uint64_t left;        /* body bytes still allowed */
+    bool was_sent;        /* a byte may have reached the peer */
 };
 
 struct tci_http_conn {
@@ -87,12 +87,16 @@ void tci_http_conn_run(tci_http_conn *c, tci_http_call *call);
 void tci_http_conn_kill(tci_http_conn *c);
 /* Without a call now: keep it for the next one, or close it. */
 void tci_http_conn_release(tci_http_conn *c, bool is_reusable);
-static inline void tci_http_conn_enter(tci_http_conn *c) { c->depth++; }
+static inline void tci_http_conn_enter(tci_http_conn *c)
+{
+    c->depth++;
+}
 void tci_http_conn_leave(tci_http_conn *c);
 void tci_http_conn_process(tci_http_conn *c);
 void tci_http_conn_flush(tci_http_conn *c);
 
-/* The call is over: takes it off whatever it holds, on_done, free. The connection is not touched. */
+/* The call is over: takes it off whatever it holds, on_done, free. The connection is not touched.
+ */
 void tci_http_call_finish(tci_http_call *call, int result, const tc_err *err);
 /* Its connection turned out dead before a byte was written: find another. */
 void tci_http_call_again(tci_http_call *call);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One connection of the HTTP client: sends the request of its call, hands the answer over, goes back to
- * the pool. Which call it gets, and time, are http_client.c's. Loop thread. Invariant: storage goes
- * only in tci_http_conn_leave, when no call on it is in progress; conn->call and call->conn are set
- * and cleared together. */
+ * One connection of the HTTP client: sends the request of its call, hands the answer over, goes
+ * back to the pool. Which call it gets, and time, are http_client.c's. Loop thread. Invariant:
+ * storage goes only in tci_http_conn_leave, when no call on it is in progress; conn->call and
+ * call->conn are set and cleared together. */
 #include "net/http_client_int.h"
 #include "base/num.h"
 
@@ -330,8 +330,8 @@ int tci_http_conn_new(tci_http_origin *origin, tci_stream *stream_own, tci_http_
                       tc_err *err)
 {
     tci_http_conn *c = tci_new(tci_http_conn);
-    int rc = c == NULL ? tci_err_no_memory(err)
-                       : tci_http1_new(TCI_HTTP1_RESPONSE, &c->reader, err);
+    int rc =
+        c == NULL ? tci_err_no_memory(err) : tci_http1_new(TCI_HTTP1_RESPONSE, &c->reader, err);
     if (rc < 0) {
         tci_free(c);
         tci_stream_close(stream_own);

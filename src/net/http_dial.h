@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ordinary dialler of the HTTP client: TCP, the proxy that the environment names, TLS for https.
- * Loop thread only. */
+ * The ordinary dialler of the HTTP client: TCP, the proxy that the environment names, TLS for
+ * https. Loop thread only. */
 #ifndef TCI_NET_HTTP_DIAL_H
 #define TCI_NET_HTTP_DIAL_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The writing side of one HTTP connection, used by server and client. Leaves waiting for writability and
- * telling the owner to them. Loop thread. Invariant: buf goes out before the parts, and no memory but
- * buf's is allocated per piece. */
+ * The writing side of one HTTP connection, used by server and client. Leaves waiting for
+ * writability and telling the owner to them. Loop thread. Invariant: buf goes out before the parts,
+ * and no memory but buf's is allocated per piece. */
 #include "net/http_out_int.h"
 #include "base/num.h"
 

@@ -27,8 +27,8 @@ static inline bool tci_http_out_is_empty(const tci_http_out *o)
     return o->buf_at == o->buf.len && o->part_at == o->nparts;
 }
 
-/* Append one piece behind buf: as a chunk (head into buf, tail behind) or as it is. Nothing but buf is
- * pending; total is the parts' length, over 0. */
+/* Append one piece behind buf: as a chunk (head into buf, tail behind) or as it is. Nothing but buf
+ * is pending; total is the parts' length, over 0. */
 void tci_http_out_piece(tci_http_out *o, const tci_iovec *parts, size_t nparts, uint64_t total,
                         bool is_chunk);
 /* A whole body behind buf: borrowed for now, see tci_http_out_keep. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The HTTP server's connections: accepting, reading, parsing, time limits, ends. Answers are made in
- * httpd_answer.c; the meaning of requests is the handler's. Loop thread. Invariant: at most one request per
- * connection is active, and nothing is parsed behind it before it is done; a connection's storage goes
- * only in tci_httpd_leave, when no call on it is in progress. */
+ * The HTTP server's connections: accepting, reading, parsing, time limits, ends. Answers are made
+ * in httpd_answer.c; the meaning of requests is the handler's. Loop thread. Invariant: at most one
+ * request per connection is active, and nothing is parsed behind it before it is done; a
+ * connection's storage goes only in tci_httpd_leave, when no call on it is in progress. */
 #include "net/httpd_int.h"
 #include "base/num.h"
 
@@ -102,8 +102,7 @@ static void set_timer(tci_httpd_conn *c)
     int64_t due = next_deadline_ms(c);
     tc_err err;
     /* A timer that fires too early looks again; so it is not moved for every byte. */
-    if (due == INT64_MAX ||
-        (tci_timer_is_armed(&c->timer) && c->timer.due_ns <= due * 1000000))
+    if (due == INT64_MAX || (tci_timer_is_armed(&c->timer) && c->timer.due_ns <= due * 1000000))
         return;
     if (tci_timer_start_at(&c->timer, due * 1000000, &err) < 0)
         give_up_later(c);
@@ -187,8 +186,7 @@ static void begin_request(tci_httpd_conn *c)
 /* The client waits for a word before it sends the body: now the handler wants it. */
 static void send_continue(tci_httpd_conn *c)
 {
-    if (!c->owes_continue || c->is_dead || c->is_paused || !c->req.is_active ||
-        c->req.is_answered)
+    if (!c->owes_continue || c->is_dead || c->is_paused || !c->req.is_active || c->req.is_answered)
         return;
     c->owes_continue = false;
     if (c->got_body)

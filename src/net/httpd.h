@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * HTTP/1.1 server side of any stream that somebody accepted. Requests of a connection are served one
- * at a time, in order; a body is handed over straight from the read buffer, an answer written straight
- * from the handler's memory. Loop thread only. */
+ * HTTP/1.1 server side of any stream that somebody accepted. Requests of a connection are served
+ * one at a time, in order; a body is handed over straight from the read buffer, an answer written
+ * straight from the handler's memory. Loop thread only. */
 #ifndef TCI_NET_HTTPD_H
 #define TCI_NET_HTTPD_H
 
@@ -20,13 +20,12 @@ typedef struct tci_httpd_req tci_httpd_req;
  *
  *   on_head      head of a request; borrowed until on_done. Without an answer and without
  *                tci_httpd_pause in here the body is read ("100 Continue" goes out when asked for)
- *   on_body      bytes, borrowed for the call; when the handler pauses in here they stay valid until
- *                it resumes, so a worker may use them where they are. May be NULL: bodies are dropped
- *   on_end       the body is complete (comes also when there is none). May be NULL
- *   on_writable  the streamed piece that was pending is written: its memory is free, the next may
- *                come. NULL when tci_httpd_stream_* is not used
- *   on_done      over. is_whole: the whole answer was handed to the system; else the peer went away, time
- *                ran out, or tci_httpd_abort. req is gone after it. May be NULL */
+ *   on_body      bytes, borrowed for the call; when the handler pauses in here they stay valid
+ * until it resumes, so a worker may use them where they are. May be NULL: bodies are dropped on_end
+ * the body is complete (comes also when there is none). May be NULL on_writable  the streamed piece
+ * that was pending is written: its memory is free, the next may come. NULL when tci_httpd_stream_*
+ * is not used on_done      over. is_whole: the whole answer was handed to the system; else the peer
+ * went away, time ran out, or tci_httpd_abort. req is gone after it. May be NULL */
 typedef struct tci_httpd_handler {
     void (*on_head)(tci_httpd_req *req);
     void (*on_body)(tci_httpd_req *req, tc_str bytes);
@@ -39,8 +38,8 @@ typedef struct tci_httpd_options {
     const tci_httpd_handler *handler; /* static storage */
     void *user;                       /* the program's, see tci_httpd_user */
     const char *server;               /* the Server field, "telechir/0.1.0"; NULL: none. Copied */
-    size_t max_connections;           /* 0: 256. At the limit the longest idle one makes room, or the
-                                         new one is closed */
+    size_t max_connections; /* 0: 256. At the limit the longest idle one makes room, or the
+                               new one is closed */
     /* Milliseconds; 0 takes the default, -1 switches off. */
     int64_t head_timeout_ms;  /* 10 s: from the first byte (or the accept) to the end of the head */
     int64_t idle_timeout_ms;  /* 60 s: between requests */
@@ -50,12 +49,12 @@ typedef struct tci_httpd_options {
 
 int tci_httpd_new(tci_loop *loop, const tci_httpd_options *options, tci_httpd **ret_httpd,
                   tc_err *err) TC_CHECKED;
-/* Abort everything that still runs (each request gets on_done), close all connections. NULL is fine.
- * Not from inside a handler. */
+/* Abort everything that still runs (each request gets on_done), close all connections. NULL is
+ * fine. Not from inside a handler. */
 void tci_httpd_free(tci_httpd *httpd);
 
-/* Serve an accepted stream (TCP, TLS, a pipe). Takes it over, also when it closes it at once because the
- * limit is reached or memory is short. */
+/* Serve an accepted stream (TCP, TLS, a pipe). Takes it over, also when it closes it at once
+ * because the limit is reached or memory is short. */
 void tci_httpd_accept_own(tci_httpd *httpd, tci_stream *stream);
 
 /* Graceful end: idle connections close, running requests finish (their answers say
@@ -76,18 +75,18 @@ tci_httpd *tci_httpd_of(const tci_httpd_req *req);
 void tci_httpd_set_data(tci_httpd_req *req, void *data);
 void *tci_httpd_data(const tci_httpd_req *req);
 
-/* Stop reading this connection; go on. A handler that is slower than the peer pauses in on_body. While
- * paused the body timeout does not run; a peer that goes away is noticed after resume or on writing.
- * Resume may deliver on_body and on_end before it returns. */
+/* Stop reading this connection; go on. A handler that is slower than the peer pauses in on_body.
+ * While paused the body timeout does not run; a peer that goes away is noticed after resume or on
+ * writing. Resume may deliver on_body and on_end before it returns. */
 void tci_httpd_pause(tci_httpd_req *req);
 void tci_httpd_resume(tci_httpd_req *req);
 
 /* The whole answer. Content-Length, Server, Date-less; Connection as needed are added; headers may
- * not hold these, nor Transfer-Encoding. body is borrowed for the call (what cannot be written at once is
- * copied); the _own form takes the buffer's contents over, always, and is for large bodies. For a HEAD
- * request the length is sent without the body. 204 and 304 take no body.
- * Once per request; on_done may come before it returns, so nothing may touch req afterwards.
- * Errors: CONFLICT (answered already), INVALID (header), NO_MEMORY: after the last two the connection is
+ * not hold these, nor Transfer-Encoding. body is borrowed for the call (what cannot be written at
+ * once is copied); the _own form takes the buffer's contents over, always, and is for large bodies.
+ * For a HEAD request the length is sent without the body. 204 and 304 take no body. Once per
+ * request; on_done may come before it returns, so nothing may touch req afterwards. Errors:
+ * CONFLICT (answered already), INVALID (header), NO_MEMORY: after the last two the connection is
  * closed and on_done was or will be called. */
 int tci_httpd_respond(tci_httpd_req *req, unsigned status, const tci_http_header *headers,
                       size_t nheaders, tc_str body, tc_err *err) TC_CHECKED;
@@ -98,15 +97,15 @@ enum { TCI_HTTPD_PARTS_MAX = 8 };
 #define TCI_HTTPD_CHUNKED UINT64_MAX
 
 /* A streamed answer: start, write any number of times, end. length: bytes in all, or
- * TCI_HTTPD_CHUNKED. An HTTP/1.0 peer cannot take chunks: it gets 505 and start returns UNSUPPORTED.
- * Errors of start as for respond. */
+ * TCI_HTTPD_CHUNKED. An HTTP/1.0 peer cannot take chunks: it gets 505 and start returns
+ * UNSUPPORTED. Errors of start as for respond. */
 int tci_httpd_stream_start(tci_httpd_req *req, unsigned status, const tci_http_header *headers,
                            size_t nheaders, uint64_t length, tc_err *err) TC_CHECKED;
 /* One piece, of up to TCI_HTTPD_PARTS_MAX parts, sent as one chunk, without a copy.
  *   *ret_is_pending false: all of it is written; true: the parts' memory must stay as it is until
  *   on_writable (or on_done), and no further piece is taken before that.
- * Errors: CONFLICT (one is pending, or not started), TOO_BIG (more than length), CLOSED or IO (the peer is
- * gone; on_done follows on a later turn). */
+ * Errors: CONFLICT (one is pending, or not started), TOO_BIG (more than length), CLOSED or IO (the
+ * peer is gone; on_done follows on a later turn). */
 int tci_httpd_stream_write(tci_httpd_req *req, const tci_iovec *parts, size_t nparts,
                            bool *ret_is_pending, tc_err *err) TC_CHECKED;
 /* The body is complete. May be called while a piece is pending. on_done may come before it returns.
@@ -117,10 +116,11 @@ void tci_httpd_stream_end(tci_httpd_req *req);
  * whole. on_done(false) comes before it returns. */
 void tci_httpd_abort(tci_httpd_req *req);
 
-/* Take the connection for another protocol, after on_head of a request whose head says is_upgrade: the
- * stream is the caller's from now on, *rest (initialised by the caller) gets the bytes read beyond the
- * head. The caller writes the 101 answer itself. The request is done (no on_done), req is gone.
- * Errors: CONFLICT (answered already, or the body has begun), NO_MEMORY; req then goes on. */
+/* Take the connection for another protocol, after on_head of a request whose head says is_upgrade:
+ * the stream is the caller's from now on, *rest (initialised by the caller) gets the bytes read
+ * beyond the head. The caller writes the 101 answer itself. The request is done (no on_done), req
+ * is gone. Errors: CONFLICT (answered already, or the body has begun), NO_MEMORY; req then goes on.
+ */
 int tci_httpd_take_stream(tci_httpd_req *req, tci_stream **ret_stream, tci_buf *rest,
                           tc_err *err) TC_CHECKED;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The HTTP server's answers: heads, fixed and streamed bodies, and what becomes of the connection after
- * them. Loop thread. Invariant: is_answered is set before the first byte of a final head is made, and
- * tci_httpd_finish runs once per active request. */
+ * The HTTP server's answers: heads, fixed and streamed bodies, and what becomes of the connection
+ * after them. Loop thread. Invariant: is_answered is set before the first byte of a final head is
+ * made, and tci_httpd_finish runs once per active request. */
 #include "net/httpd_int.h"
 #include "base/num.h"
 #include "plat/clock.h"
@@ -55,8 +55,7 @@ static bool rest_is_short(const tci_httpd_conn *c)
     const tci_http_head *head = tci_http1_head(c->reader);
     if (c->body_ended || !head->has_body)
         return true;
-    return !c->owes_continue && !head->is_chunked &&
-           head->content_length <= TCI_HTTPD_DISCARD_MAX;
+    return !c->owes_continue && !head->is_chunked && head->content_length <= TCI_HTTPD_DISCARD_MAX;
 }
 
 /* length: bytes of the body, or TCI_HTTPD_CHUNKED. */

@@ -8,10 +8,10 @@
 #include "net/httpd.h"
 
 enum {
-    TCI_HTTPD_IN_MIN = 16 * 1024,  /* read buffer for heads and small bodies */
-    TCI_HTTPD_IN_MAX = 256 * 1024, /* for large bodies */
-    TCI_HTTPD_DISCARD_MAX = 64 * 1024,     /* rest of a body that is read to keep the connection */
-    TCI_HTTPD_LINGER_MAX = 1024 * 1024,    /* what is read so that an early answer arrives */
+    TCI_HTTPD_IN_MIN = 16 * 1024,       /* read buffer for heads and small bodies */
+    TCI_HTTPD_IN_MAX = 256 * 1024,      /* for large bodies */
+    TCI_HTTPD_DISCARD_MAX = 64 * 1024,  /* rest of a body that is read to keep the connection */
+    TCI_HTTPD_LINGER_MAX = 1024 * 1024, /* what is read so that an early answer arrives */
     TCI_HTTPD_LINGER_MS = 2000
 };
 
@@ -52,7 +52,7 @@ struct tci_httpd_conn {
     size_t in_cap, in_at, in_len;
     size_t ndiscarded;
     tci_http_out out;
-    int64_t since_ms; /* the phase began */
+    int64_t since_ms;          /* the phase began */
     int64_t read_ms, write_ms; /* last progress */
     tci_httpd_req req;
 };
@@ -73,7 +73,10 @@ struct tci_httpd {
 };
 
 /* Bracket every entry: after leave the connection may be gone. */
-static inline void tci_httpd_enter(tci_httpd_conn *c) { c->depth++; }
+static inline void tci_httpd_enter(tci_httpd_conn *c)
+{
+    c->depth++;
+}
 void tci_httpd_leave(tci_httpd_conn *c);
 /* Parse what is in the buffer as far as possible. */
 void tci_httpd_process(tci_httpd_conn *c);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Whether there is a proxy for a target: the environment's variables. Leaves the tunnel to
- * proxy_stream.c. Pure, any thread. Invariant: no message holds a variable's value, which may hold a
- * password. */
+ * proxy_stream.c. Pure, any thread. Invariant: no message holds a variable's value, which may hold
+ * a password. */
 #include "net/proxy.h"
 
 #include "base/base64.h"
@@ -47,8 +47,8 @@ static bool take_port(tc_str *entry, uint16_t port)
     uint64_t value = 0;
     tc_err ignored;
     size_t colon = tci_str_rfind_byte(*entry, ':');
-    bool is_bare_ipv6 = entry->len > 0 && entry->ptr[0] != '[' &&
-                        tci_str_find_byte(*entry, ':') != colon;
+    bool is_bare_ipv6 =
+        entry->len > 0 && entry->ptr[0] != '[' && tci_str_find_byte(*entry, ':') != colon;
     bool is_bracket_end = entry->len > 0 && entry->ptr[entry->len - 1] == ']';
     if (colon < entry->len && !is_bare_ipv6 && !is_bracket_end) {
         tc_str text = tci_str_sub(*entry, colon + 1, entry->len);
@@ -173,7 +173,8 @@ static int read_proxy(tc_str text, const char *variable, tci_proxy *ret_proxy, t
     return rc;
 }
 
-static int parse_variable(const char *value, const char *variable, tci_proxy *ret_proxy, tc_err *err)
+static int parse_variable(const char *value, const char *variable, tci_proxy *ret_proxy,
+                          tc_err *err)
 {
     tc_str text = tci_str_trim(tci_str(value));
     size_t scheme_len = tci_str_find(text, TC_STR("://"));
@@ -196,8 +197,8 @@ static int parse_variable(const char *value, const char *variable, tci_proxy *re
 }
 
 /* The first of both names that is set and not empty, or NULL. */
-static const char *first_set(tci_proxy_getenv get, void *user, const char *upper,
-                             const char *lower, const char **ret_name)
+static const char *first_set(tci_proxy_getenv get, void *user, const char *upper, const char *lower,
+                             const char **ret_name)
 {
     const char *const names[] = {upper, lower};
     for (size_t i = 0; i < TCI_ARRAY_LEN(names); i++) {

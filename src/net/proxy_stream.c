@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tunnel through a proxy, as a stream over the stream to the proxy. Leaves choosing the proxy to
- * proxy.c. Loop thread. Invariants: once open it adds nothing but the bytes that came along with the
- * proxy's answer; nothing of a stream is touched after its on_ready was called. */
+ * The tunnel through a proxy, as a stream over the stream to the proxy. Leaves choosing the proxy
+ * to proxy.c. Loop thread. Invariants: once open it adds nothing but the bytes that came along with
+ * the proxy's answer; nothing of a stream is touched after its on_ready was called. */
 #include "net/proxy.h"
 
 #include "base/buf.h"
@@ -27,7 +27,10 @@ typedef struct tunnel {
     char names[2 * TCI_URL_AUTHORITY_MAX + 64]; /* the step, for messages */
 } tunnel;
 
-static tunnel *of(tci_stream *s) { return TCI_CONTAINER(s, tunnel, base); }
+static tunnel *of(tci_stream *s)
+{
+    return TCI_CONTAINER(s, tunnel, base);
+}
 
 static void forget_request(tunnel *t)
 {
@@ -256,7 +259,8 @@ static int tunnel_read(tci_stream *base, void *buf, size_t cap, size_t *ret_n, t
     return 0;
 }
 
-static int tunnel_writev(tci_stream *base, const tci_iovec *v, size_t nv, size_t *ret_n, tc_err *err)
+static int tunnel_writev(tci_stream *base, const tci_iovec *v, size_t nv, size_t *ret_n,
+                         tc_err *err)
 {
     tunnel *t = of(base);
     if (t->has_failed)
@@ -326,7 +330,8 @@ static int make_request(tunnel *t, const tci_proxy *proxy, const char *target, t
     return tci_buf_error(b, err);
 }
 
-/* host:port, as CONNECT wants it: always with the port. INVALID for what would break the request. */
+/* host:port, as CONNECT wants it: always with the port. INVALID for what would break the request.
+ */
 static int target_text(tc_str host, uint16_t port, char *out, size_t out_size, tc_err *err)
 {
     for (size_t i = 0; i < host.len; i++)
@@ -340,9 +345,8 @@ static int target_text(tc_str host, uint16_t port, char *out, size_t out_size, t
     return 0;
 }
 
-int tci_proxy_stream_new(tci_loop *loop, tci_stream *under_own, const tci_proxy *proxy,
-                         tc_str host, uint16_t port, int64_t timeout_ms, tci_stream **ret_stream,
-                         tc_err *err)
+int tci_proxy_stream_new(tci_loop *loop, tci_stream *under_own, const tci_proxy *proxy, tc_str host,
+                         uint16_t port, int64_t timeout_ms, tci_stream **ret_stream, tc_err *err)
 {
     char target[TCI_URL_AUTHORITY_MAX], via[TCI_URL_AUTHORITY_MAX];
     tunnel *t = tci_new(tunnel);

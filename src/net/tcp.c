@@ -35,7 +35,10 @@ static void apply_watch(tci_tcp_listener *l)
     TC_ASSERT(rc == 0); /* only for a watch that is not open */
 }
 
-static void on_retry(tci_timer *t) { apply_watch(TCI_CONTAINER(t, tci_tcp_listener, retry)); }
+static void on_retry(tci_timer *t)
+{
+    apply_watch(TCI_CONTAINER(t, tci_tcp_listener, retry));
+}
 
 /* Hand one connection on. false: there is none, or the listener is to rest or gone. */
 static bool accept_next(tci_tcp_listener *l)
@@ -102,7 +105,10 @@ int tci_tcp_listener_open(tci_loop *loop, const tci_addr *at, int backlog,
     return 0;
 }
 
-tci_addr tci_tcp_listener_addr(const tci_tcp_listener *l) { return l->addr; }
+tci_addr tci_tcp_listener_addr(const tci_tcp_listener *l)
+{
+    return l->addr;
+}
 
 void tci_tcp_listener_pause(tci_tcp_listener *l)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * TLS over a stream. Leaves certificates and trust to tls_ctx.c. Loop thread. OpenSSL reads the
- * stream below directly; what it writes goes to `out` and from there below, so a write is never half
- * done inside OpenSSL and need not be repeated with the same bytes. Invariants: while `out` holds
- * something no more plaintext is taken; nothing of a stream is touched after its on_ready was called. */
+ * stream below directly; what it writes goes to `out` and from there below, so a write is never
+ * half done inside OpenSSL and need not be repeated with the same bytes. Invariants: while `out`
+ * holds something no more plaintext is taken; nothing of a stream is touched after its on_ready was
+ * called. */
 #include "net/tls_int.h"
 
 #include "base/buf.h"
@@ -13,10 +14,10 @@
 #include <openssl/x509v3.h>
 
 enum {
-    RECORD_BYTES = 16384,     /* RFC 8446 section 5.1 */
-    BATCH_BYTES = 65536,      /* plaintext encrypted before it is handed below */
-    BATCH_OVERHEAD = 1024,    /* headers and tags of the records of one batch */
-    DIRECT_BYTES = 8192,      /* parts shorter than this are gathered into one record */
+    RECORD_BYTES = 16384,  /* RFC 8446 section 5.1 */
+    BATCH_BYTES = 65536,   /* plaintext encrypted before it is handed below */
+    BATCH_OVERHEAD = 1024, /* headers and tags of the records of one batch */
+    DIRECT_BYTES = 8192,   /* parts shorter than this are gathered into one record */
     OUT_MAX = 4 * 1024 * 1024,
     OUT_KEEP = 4096,
     LINGER_MS = 5000
@@ -44,7 +45,10 @@ typedef struct tls_stream {
     char host[256]; /* of a client: whom it means to talk to */
 } tls_stream;
 
-static tls_stream *of(tci_stream *s) { return TCI_CONTAINER(s, tls_stream, base); }
+static tls_stream *of(tci_stream *s)
+{
+    return TCI_CONTAINER(s, tls_stream, base);
+}
 
 /* ---- OpenSSL's view of the stream below ---- */
 
@@ -156,7 +160,10 @@ static int fail_ssl(tls_stream *s, int ssl_error)
 
 /* ---- towards the stream below ---- */
 
-static bool has_output(const tls_stream *s) { return s->out_at < s->out.len; }
+static bool has_output(const tls_stream *s)
+{
+    return s->out_at < s->out.len;
+}
 
 /* Hand below what is there. 0, or the failure. */
 static int flush(tls_stream *s)
@@ -515,8 +522,8 @@ static int set_peer(tls_stream *s, tc_str host, tc_err *err)
         is_ok = X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(s->ssl), s->host) == 1;
     } else {
         SSL_set_hostflags(s->ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-        is_ok = SSL_set1_host(s->ssl, s->host) == 1 &&
-                SSL_set_tlsext_host_name(s->ssl, s->host) == 1;
+        is_ok =
+            SSL_set1_host(s->ssl, s->host) == 1 && SSL_set_tlsext_host_name(s->ssl, s->host) == 1;
     }
     return is_ok ? 0 : tci_err_no_memory(err);
 }

@@ -12,7 +12,8 @@
 /* What many streams share. Streams keep what they need of it: it may be freed before them. */
 typedef struct tci_tls_ctx tci_tls_ctx;
 
-/* The embedding program's say over a context: ssl_ctx is OpenSSL's SSL_CTX. A failure is passed on. */
+/* The embedding program's say over a context: ssl_ctx is OpenSSL's SSL_CTX. A failure is passed on.
+ */
 typedef int (*tci_tls_configure)(void *ssl_ctx, void *user, tc_err *err);
 
 /* A server's certificate: PEM files, the chain from the leaf up. ALPN chooses http/1.1 when the

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Contexts: certificates, keys, trusted roots, versions, ALPN. Leaves connections to tls.c. Any
- * thread, one at a time per context. Invariant: verification is off only when the options say so. */
+ * thread, one at a time per context. Invariant: verification is off only when the options say so.
+ */
 #include "net/tls_int.h"
 
 #include "base/mem.h"
@@ -15,8 +16,10 @@ static const unsigned char http11[] = {8, 'h', 't', 't', 'p', '/', '1', '.', '1'
 
 /* Where systems keep their roots, for a program whose OpenSSL was built to look elsewhere. */
 static const char *const root_bundles[] = {
-    "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",             "/etc/ssl/cert.pem",
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
     "/data/data/com.termux/files/usr/etc/tls/cert.pem",
 };
 

@@ -18,7 +18,8 @@ struct tci_tls_ctx {
 /* tls.c: NULL when memory is gone. */
 BIO_METHOD *tci_tls_carrier_new(void);
 
-/* The text of the oldest error in OpenSSL's queue, which is emptied; "unknown" when there is none. */
+/* The text of the oldest error in OpenSSL's queue, which is emptied; "unknown" when there is none.
+ */
 void tci_tls_reason(char *out, size_t out_size);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading addresses. Leaves name lookup to net/tcp.c. Pure, any thread. Invariant: what is not known
- * to be harmless is refused, and messages never repeat the text. */
+ * Reading addresses. Leaves name lookup to net/tcp.c. Pure, any thread. Invariant: what is not
+ * known to be harmless is refused, and messages never repeat the text. */
 #include "net/url.h"
 
 #include "base/num.h"
@@ -21,9 +21,18 @@ static const scheme_row schemes[] = {
     [TCI_URL_WSS] = {{"wss", 3}, 443, true},
 };
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c; }
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+}
 
 /* Visible ASCII without what RFC 3986 excludes and parsers disagree about. */
 static bool is_plain(tc_str s)
@@ -58,7 +67,10 @@ static int read_scheme(tc_str text, tci_url *url, tc_str *ret_rest, tc_err *err)
     return bad(err, "it must begin with http://, https://, ws:// or wss://");
 }
 
-static bool is_hex(char c) { return is_digit(c) || (lower(c) >= 'a' && lower(c) <= 'f'); }
+static bool is_hex(char c)
+{
+    return is_digit(c) || (lower(c) >= 'a' && lower(c) <= 'f');
+}
 
 /* Decimal or 0x: some resolvers read a name that ends so as an IPv4 address, in many spellings. */
 static bool is_number(tc_str label)
@@ -178,7 +190,10 @@ int tci_url_parse(tc_str text, unsigned allow, tci_url *ret_url, tc_err *err)
     return rc;
 }
 
-const char *tci_url_scheme_name(tci_url_scheme scheme) { return schemes[scheme].name.ptr; }
+const char *tci_url_scheme_name(tci_url_scheme scheme)
+{
+    return schemes[scheme].name.ptr;
+}
 
 const char *tci_url_authority(const tci_url *url, char out[TCI_URL_AUTHORITY_MAX])
 {

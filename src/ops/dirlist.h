@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * directory.list: the folders in a folder, for a person who picks one: directories and symbolic links to
- * directories, hidden ones too, sorted bytewise. Blocking; any pool thread. */
+ * directory.list: the folders in a folder, for a person who picks one: directories and symbolic
+ * links to directories, hidden ones too, sorted bytewise. Blocking; any pool thread. */
 #ifndef TCI_OPS_DIRLIST_H
 #define TCI_OPS_DIRLIST_H
 
@@ -32,9 +32,10 @@ typedef struct tci_ops_dirlist_result {
     uint64_t next_offset;
 } tci_ops_dirlist_result;
 
-/* Names that are not UTF-8, entries that vanish or may not be looked at are left out. Errors: NOT_FOUND;
- * DENIED (no permission; not a directory); QUOTA (offset + limit over TCI_DIRLIST_WINDOW, more than
- * TCI_DIRLIST_SCAN_MAX entries in the folder, over budget_bytes); TIMEOUT, CANCELLED; memory. */
+/* Names that are not UTF-8, entries that vanish or may not be looked at are left out. Errors:
+ * NOT_FOUND; DENIED (no permission; not a directory); QUOTA (offset + limit over
+ * TCI_DIRLIST_WINDOW, more than TCI_DIRLIST_SCAN_MAX entries in the folder, over budget_bytes);
+ * TIMEOUT, CANCELLED; memory. */
 int tci_ops_dirlist(const tci_ops_dirlist_request *req, const tci_cancel *cancel, tci_arena *a,
                     tci_ops_dirlist_result *ret_result, tc_err *err) TC_CHECKED;
 

@@ -331,9 +331,9 @@ static void begin(tci_exec *exec, const tci_exec_opts *opts, int ours[3])
     exec->status.phase = TCI_EXEC_STARTING;
     exec->status.started_at = tci_clock_now();
     if (tci_exec_out_open(exec, ours + 1, &err) < 0 ||
-        tci_exec_in_open(exec, &ours[0], opts, &err) < 0 ||
         (opts->wall_time_ms > 0 && tci_timer_start(&exec->wall, opts->wall_time_ms, &err) < 0))
         tci_exec_end_by(exec, TCI_EXEC_REASON_BACKEND_LOST, err.msg);
+    tci_exec_in_open(exec, &ours[0]);
     if (exec->in.initial == NULL || !opts->must_take_stdin)
         tci_exec_started(exec, 0);
 }
@@ -377,12 +377,15 @@ int tci_exec_start(tci_exec_host *host, const tci_exec_opts *opts, tci_exec **re
     int ours[3], theirs[3];
     int rc = make_pipes(exec, opts, ours, theirs, err);
     if (rc == 0)
+        rc = tci_exec_in_fill(exec, ours[0], opts, err);
+    if (rc == 0)
         rc = start_tree(exec, opts, theirs, err);
     for (int i = 0; i < 3; i++)
         tci_fd_close(&theirs[i]);
     if (rc < 0) {
         for (int i = 0; i < 3; i++)
             tci_fd_close(&ours[i]);
+        tci_exec_in_done(exec);
         tci_tree_done(&exec->tree);
         tci_free(exec);
         return rc;

@@ -139,7 +139,7 @@ static void on_timer(tci_timer *timer)
     pump(exec); /* the next one may be empty, or only a close */
 }
 
-int tci_exec_in_open(tci_exec *exec, int *fd, const tci_exec_opts *opts, tc_err *err)
+int tci_exec_in_fill(tci_exec *exec, int fd, const tci_exec_opts *opts, tc_err *err)
 {
     exec_stdin *in = &exec->in;
     tc_str initial = opts->initial_stdin;
@@ -148,31 +148,40 @@ int tci_exec_in_open(tci_exec *exec, int *fd, const tci_exec_opts *opts, tc_err 
     in->max_bytes = opts->stdin_max_bytes;
     in->promised = initial.len;
     in->is_closing = !opts->keep_stdin_open;
-    if (*fd < 0)
+    if (fd < 0)
         return 0;
-    in->fd = *fd;
-    *fd = -1;
-    int rc = tci_fd_set_nonblocking(in->fd, true, NULL, err);
+    int rc = tci_fd_set_nonblocking(fd, true, NULL, err);
     if (rc < 0)
         return rc;
     if (initial.len > USUAL_PIPE_BYTES)
-        tci_fd_grow_pipe(in->fd, LARGE_PIPE_BYTES);
-    if (initial.len > 0) {
-        size_t n = 0;
-        if (tci_fd_write(in->fd, initial.ptr, initial.len, &n, err) < 0)
-            n = 0; /* it closed its end already: seen again below */
-        in->accepted = n;
-        if (n < initial.len) {
-            in->initial = tci_mem_alloc(initial.len - n);
-            if (in->initial == NULL)
-                return tci_err_no_memory(err);
-            in->initial_len = initial.len - n;
-            memcpy(in->initial, initial.ptr + n, in->initial_len);
-        }
+        tci_fd_grow_pipe(fd, LARGE_PIPE_BYTES);
+    while (in->accepted < initial.len) {
+        size_t n = 0, at = (size_t)in->accepted;
+        rc = tci_fd_write(fd, initial.ptr + at, initial.len - at, &n, err);
+        if (rc < 0)
+            return rc;
+        if (n == 0)
+            break; /* full */
+        in->accepted += n;
     }
+    tc_str rest = tci_str_sub(initial, (size_t)in->accepted, initial.len);
+    if (rest.len == 0)
+        return 0;
+    in->initial = tci_mem_alloc(rest.len);
+    if (in->initial == NULL)
+        return tci_err_no_memory(err);
+    memcpy(in->initial, rest.ptr, rest.len);
+    in->initial_len = rest.len;
+    return 0;
+}
+
+void tci_exec_in_open(tci_exec *exec, int *fd)
+{
+    exec_stdin *in = &exec->in;
+    in->fd = *fd;
+    *fd = -1;
     if (in->initial != NULL || in->is_closing)
         pump(exec);
-    return 0;
 }
 
 void tci_exec_in_end(tci_exec *exec)

@@ -81,6 +81,7 @@ void tci_exec_started(tci_exec *exec, int rc);
 void tci_exec_settle(tci_exec *exec);
 
 /* exec_out.c */
+/* Takes both descriptors over, also when it fails: they are then read at the end only. */
 int tci_exec_out_open(tci_exec *exec, int fds[TCI_EXEC_STREAMS], tc_err *err) TC_CHECKED;
 /* Read what is there now, up to what pipes can hold. */
 void tci_exec_out_drain(tci_exec *exec);
@@ -91,8 +92,11 @@ void tci_exec_out_cut(tci_exec *exec);
 void tci_exec_out_drop(tci_exec *exec);
 
 /* exec_in.c */
-/* Takes *fd over when it is not -1. Writes what it can; the command runs already. */
-int tci_exec_in_open(tci_exec *exec, int *fd, const tci_exec_opts *opts, tc_err *err) TC_CHECKED;
+/* Before the command runs, while nobody can close the other end: as much of the initial bytes as the pipe
+ * takes. fd -1: no pipe. */
+int tci_exec_in_fill(tci_exec *exec, int fd, const tci_exec_opts *opts, tc_err *err) TC_CHECKED;
+/* Takes *fd over. The command runs. */
+void tci_exec_in_open(tci_exec *exec, int *fd);
 /* No reader any more. */
 void tci_exec_in_end(tci_exec *exec);
 /* All writes are answered with CANCELLED. */

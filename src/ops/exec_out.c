@@ -105,9 +105,11 @@ static void on_readable(tci_watch *watch, unsigned events)
 int tci_exec_out_open(tci_exec *exec, int fds[TCI_EXEC_STREAMS], tc_err *err)
 {
     for (int i = 0; i < TCI_EXEC_STREAMS; i++) {
-        exec_stream *s = &exec->streams[i];
-        s->fd = fds[i];
+        exec->streams[i].fd = fds[i];
         fds[i] = -1;
+    }
+    for (int i = 0; i < TCI_EXEC_STREAMS; i++) {
+        exec_stream *s = &exec->streams[i];
         int rc = tci_watch_open(&s->watch, exec_loop(exec), s->fd, on_readable, err);
         if (rc == 0)
             rc = tci_watch_set(&s->watch, TCI_WATCH_READ, err);

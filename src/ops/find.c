@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * file.find: walk, match, look at what is returned. Leaves to others: the wire; order, filters of names
- * and ignore rules (walk). Any pool thread. Invariant: a page that follows another starts behind the
- * last path of that one, when the cache remembers it. */
+ * file.find: walk, match, look at what is returned. Leaves to others: the wire; order, filters of
+ * names and ignore rules (walk). Any pool thread. Invariant: a page that follows another starts
+ * behind the last path of that one, when the cache remembers it. */
 #include "ops/find.h"
 #include "base/glob.h"
 #include "ops/walk_int.h"

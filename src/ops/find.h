@@ -24,8 +24,8 @@ typedef struct tci_ops_find_request {
     uint64_t budget_bytes;
 } tci_ops_find_request;
 
-/* Errors as tci_ops_list, DENIED also for a directory below that cannot be read; INVALID for the pattern,
- * then *ret_detail is "invalid_glob" (NULL otherwise; ret_detail may be NULL). */
+/* Errors as tci_ops_list, DENIED also for a directory below that cannot be read; INVALID for the
+ * pattern, then *ret_detail is "invalid_glob" (NULL otherwise; ret_detail may be NULL). */
 int tci_ops_find(const tci_ops_find_request *req, tci_walk_warn warn, const tci_cancel *cancel,
                  tci_walk_cache *cache, tci_arena *a, tci_ops_entries *ret_entries,
                  const char **ret_detail, tc_err *err) TC_CHECKED;

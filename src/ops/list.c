@@ -16,8 +16,7 @@ typedef struct listing {
 
 static int read_names(listing *l, tc_err *err)
 {
-    unsigned flags = TCI_NAMES_NO_KIND |
-                     (l->req->include_hidden ? (unsigned)TCI_NAMES_HIDDEN : 0) |
+    unsigned flags = TCI_NAMES_NO_KIND | (l->req->include_hidden ? (unsigned)TCI_NAMES_HIDDEN : 0) |
                      (l->req->keep_raw_names ? (unsigned)TCI_NAMES_RAW : 0);
     tci_dir_stat st;
     tci_instant now = tci_clock_now();

@@ -58,8 +58,8 @@ static int add(tci_names *n, tc_str name, tci_dir_kind kind, tc_err *err)
     int rc = grow_items(n, n->count + 1, err);
     if (rc < 0)
         return rc;
-    n->items[n->count++] = (tci_name){
-        .off = (uint32_t)n->nbytes, .len = (uint16_t)name.len, .kind = (uint8_t)kind};
+    n->items[n->count++] =
+        (tci_name){.off = (uint32_t)n->nbytes, .len = (uint16_t)name.len, .kind = (uint8_t)kind};
     memcpy(n->bytes + n->nbytes, name.ptr, name.len);
     n->bytes[n->nbytes + name.len] = '/';
     n->nbytes += name.len + 1;
@@ -79,16 +79,16 @@ int tci_names_read(tci_names *n, const tci_dir *d, unsigned flags, char *buf, tc
         return rc;
     while ((rc = tci_dir_read_next(&r, &e, err)) > 0) {
         n->visited++;
+        if (!(flags & TCI_NAMES_RAW) && !tci_utf8_is_valid(e.name)) {
+            n->omitted++;
+            continue;
+        }
         if (e.name.ptr[0] == '.') {
             if (tci_str_eq(e.name, TC_STR(".gitignore")))
                 n->has_ignore_file = true;
             if (!(flags & TCI_NAMES_HIDDEN) ||
                 ((flags & TCI_NAMES_NO_GIT) && tci_str_eq(e.name, TC_STR(".git"))))
                 continue;
-        }
-        if (!(flags & TCI_NAMES_RAW) && !tci_utf8_is_valid(e.name)) {
-            n->omitted++;
-            continue;
         }
         if (e.kind == TCI_DIR_KIND_UNKNOWN && !(flags & TCI_NAMES_NO_KIND)) {
             tci_dir_stat st;

@@ -7,8 +7,8 @@
 #include "plat/dir.h"
 #include <stdatomic.h>
 
-/* A place in the order of a walk: an entry, or (is_descent) what lies below a directory, whose text ends
- * with '/' so that it sorts where its entries belong. */
+/* A place in the order of a walk: an entry, or (is_descent) what lies below a directory, whose text
+ * ends with '/' so that it sorts where its entries belong. */
 typedef struct tci_name {
     uint64_t key; /* eight bytes behind the prefix all names share, big-endian */
     uint32_t off;
@@ -56,8 +56,8 @@ void tci_names_drop(tci_names *n, bool (*drop)(void *ctx, tc_str name, tci_dir_k
                     void *ctx);
 int tci_names_sort(tci_names *n, bool with_descents, tc_err *err) TC_CHECKED;
 
-/* The first place behind `after` (at it, when is_inclusive). *ret_enter: it is a descent and `after` lies
- * in it. */
+/* The first place behind `after` (at it, when is_inclusive). *ret_enter: it is a descent and
+ * `after` lies in it. */
 size_t tci_names_seek(const tci_names *n, tc_str after, bool is_inclusive, bool *ret_enter);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Text in text: the library's byte search runs for the byte of the needle that is rarest in prose and
- * code; only where it stops is the needle compared. Leaves to others: what a line is. One thread per
- * object. Invariant: next_rare and next_other are the first occurrences at or behind the last start. */
+ * Text in text: the library's byte search runs for the byte of the needle that is rarest in prose
+ * and code; only where it stops is the needle compared. Leaves to others: what a line is. One
+ * thread per object. Invariant: next_rare and next_other are the first occurrences at or behind the
+ * last start. */
 #include "ops/needle_int.h"
 
 /* How often a byte shows up in text and source, roughly: 0 rare, 255 everywhere. */

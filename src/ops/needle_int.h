@@ -20,8 +20,8 @@ typedef struct tci_needle {
 /* text has at least one byte. */
 void tci_needle_init(tci_needle *n, tc_str text, bool is_caseless);
 void tci_needle_start(tci_needle *n, tc_str in);
-/* Offset of the first occurrence at or behind `from`, or in.len. from may only grow, or go back to the start
- * of the line of the last hit. */
+/* Offset of the first occurrence at or behind `from`, or in.len. from may only grow, or go back to
+ * the start of the line of the last hit. */
 size_t tci_needle_find(tci_needle *n, size_t from);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finding lines that match. Three steps, each only where the one before leaves something: the text every
- * match contains, by byte search; the compiled expression, over runs of whole lines; and where that
- * gives up or could take long, PCRE2's state machine over one line, whose time is bounded by the length of
- * the line times the size of the pattern. Leaves to others: files, validity of the text, counting.
- * One thread per object. Invariant: PCRE2 sees only valid UTF-8 and whole lines. */
+ * Finding lines that match. Three steps, each only where the one before leaves something: the text
+ * every match contains, by byte search; the compiled expression, over runs of whole lines; and
+ * where that gives up or could take long, PCRE2's state machine over one line, whose time is
+ * bounded by the length of the line times the size of the pattern. Leaves to others: files,
+ * validity of the text, counting. One thread per object. Invariant: PCRE2 sees only valid UTF-8 and
+ * whole lines. */
 #include "ops/regex.h"
 #include "ops/needle_int.h"
 #include "ops/regex_int.h"
@@ -13,8 +14,8 @@
 #include <pcre2.h>
 
 enum {
-    MATCH_LIMIT = 100000,     /* backtracking steps from one start */
-    GIVE_UPS_MAX = 8,         /* after that many the state machine is asked first */
+    MATCH_LIMIT = 100000, /* backtracking steps from one start */
+    GIVE_UPS_MAX = 8,     /* after that many the state machine is asked first */
     JIT_STACK_MIN = 32 * 1024,
     JIT_STACK_MAX = 1024 * 1024,
     NEST_MAX = 3 * TCI_REGEX_DEPTH_MAX,
@@ -22,16 +23,16 @@ enum {
     WORKSPACE_MAX = 1 << 22
 };
 
-#define COMPILE_OPTIONS                                                                            \
+#define COMPILE_OPTIONS \
     (PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_ALT_CIRCUMFLEX | PCRE2_NEVER_BACKSLASH_C)
 
 struct tci_regex {
     tci_regex_facts facts;
-    tci_buf text;      /* the plain text, or the translated pattern */
-    bool is_plain;     /* finding the needle is all there is to do */
+    tci_buf text;  /* the plain text, or the translated pattern */
+    bool is_plain; /* finding the needle is all there is to do */
     bool has_needle;
     bool is_caseless;
-    bool is_never;     /* cannot match: the plain text holds an LF */
+    bool is_never; /* cannot match: the plain text holds an LF */
     tci_needle needle;
     size_t run_bytes;  /* how much is given to the compiled expression at once */
     bool is_line_safe; /* lines longer than that too */
@@ -52,7 +53,8 @@ static pcre2_code *compile(tc_str pattern, uint32_t options, pcre2_compile_conte
                            int *ret_code)
 {
     PCRE2_SIZE at;
-    return pcre2_compile((PCRE2_SPTR)(pattern.len > 0 ? pattern.ptr : ""), pattern.len, options, ret_code, &at, context);
+    return pcre2_compile((PCRE2_SPTR)(pattern.len > 0 ? pattern.ptr : ""), pattern.len, options,
+                         ret_code, &at, context);
 }
 
 bool tci_regex_has_property(const char *name)
@@ -76,10 +78,10 @@ static int compile_both(tci_regex *re, tc_err *err)
     pcre2_compile_context *context = pcre2_compile_context_create(NULL);
     if (context == NULL)
         return tci_err_no_memory(err);
-    (void)pcre2_set_newline(context, PCRE2_NEWLINE_LF);            /* a known value */
-    (void)pcre2_set_parens_nest_limit(context, NEST_MAX);          /* cannot fail */
-    re->code = compile(tci_buf_str(&re->text), COMPILE_OPTIONS | (re->is_caseless ? PCRE2_CASELESS : 0),
-                       context, &code);
+    (void)pcre2_set_newline(context, PCRE2_NEWLINE_LF);   /* a known value */
+    (void)pcre2_set_parens_nest_limit(context, NEST_MAX); /* cannot fail */
+    re->code = compile(tci_buf_str(&re->text),
+                       COMPILE_OPTIONS | (re->is_caseless ? PCRE2_CASELESS : 0), context, &code);
     pcre2_compile_context_free(context);
     if (re->code == NULL) {
         char why[128] = "";
@@ -118,8 +120,8 @@ static int compile_machine(tci_regex *re, tc_err *err)
         (void)pcre2_set_parens_nest_limit(context, NEST_MAX + 1);
         re->machine =
             compile(tci_buf_str(&p),
-                    COMPILE_OPTIONS | PCRE2_ANCHORED | (re->is_caseless ? PCRE2_CASELESS : 0), context,
-                    &code);
+                    COMPILE_OPTIONS | PCRE2_ANCHORED | (re->is_caseless ? PCRE2_CASELESS : 0),
+                    context, &code);
     }
     pcre2_compile_context_free(context);
     tci_buf_done(&p);
@@ -242,11 +244,10 @@ static int match_by_machine(tci_regex *re, tc_str line, tc_err *err)
             return rc;
     }
     for (;;) {
-        int rc = re->nworkspace > 0
-                     ? pcre2_dfa_match(re->machine, (PCRE2_SPTR)line.ptr, line.len, 0,
-                                       PCRE2_NO_UTF_CHECK | PCRE2_DFA_SHORTEST, re->data, NULL,
-                                       re->workspace, re->nworkspace)
-                     : PCRE2_ERROR_DFA_WSSIZE;
+        int rc = re->nworkspace > 0 ? pcre2_dfa_match(re->machine, (PCRE2_SPTR)line.ptr, line.len,
+                                                      0, PCRE2_NO_UTF_CHECK | PCRE2_DFA_SHORTEST,
+                                                      re->data, NULL, re->workspace, re->nworkspace)
+                                    : PCRE2_ERROR_DFA_WSSIZE;
         if (rc >= 0)
             return 1;
         if (rc == PCRE2_ERROR_NOMATCH)
@@ -276,7 +277,8 @@ static int match_compiled(tci_regex *re, tc_str run, size_t *ret_at)
 static int match_line(tci_regex *re, tc_str line, tc_err *err)
 {
     size_t at;
-    bool try_compiled = (line.len <= re->run_bytes || re->is_line_safe) && re->ngive_ups < GIVE_UPS_MAX;
+    bool try_compiled =
+        (line.len <= re->run_bytes || re->is_line_safe) && re->ngive_ups < GIVE_UPS_MAX;
     int rc = try_compiled ? match_compiled(re, line, &at) : -1;
     if (rc >= 0)
         return rc;
@@ -330,7 +332,8 @@ static int find_by_runs(tci_regex *re, size_t from, const tci_cancel *cancel, si
         tc_str run = tci_str_of(re->in.ptr + from, end - from);
         if (run.ptr[run.len - 1] == '\n')
             run.len--;
-        bool try_compiled = (run.len <= re->run_bytes || re->is_line_safe) && re->ngive_ups < GIVE_UPS_MAX;
+        bool try_compiled =
+            (run.len <= re->run_bytes || re->is_line_safe) && re->ngive_ups < GIVE_UPS_MAX;
         rc = try_compiled ? match_compiled(re, run, &at) : -1;
         if (rc > 0)
             *ret_at = from + at;

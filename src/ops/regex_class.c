@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Characters of an expression: escapes, classes, properties. A class becomes one bracket where it can,
- * else alternatives and one-character look-aheads (which PCRE2 gets from us only, never from the
- * pattern). Leaves to others: sequences and repeats. Any thread. Invariant: what is written matches
- * exactly one character, never an LF. */
+ * Characters of an expression: escapes, classes, properties. A class becomes one bracket where it
+ * can, else alternatives and one-character look-aheads (which PCRE2 gets from us only, never from
+ * the pattern). Leaves to others: sequences and repeats. Any thread. Invariant: what is written
+ * matches exactly one character, never an LF. */
 #include "base/utf8.h"
 #include "ops/regex_int.h"
 
@@ -132,8 +132,8 @@ bool tci_regex_skip_space(tci_regex_parser *ps)
             continue;
         }
         bool is_space = (c >= '\t' && c <= '\r') || c == ' ' || c == 0x85 || c == 0xa0 ||
-                        c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 ||
-                        c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+                        c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 ||
+                        c == 0x202f || c == 0x205f || c == 0x3000;
         if (!is_space) {
             ps->at = start;
             break;
@@ -200,20 +200,48 @@ int tci_regex_take_char_escape(tci_regex_parser *ps, uint32_t *ret)
 static const struct {
     const char *name, *code;
 } categories[] = {
-    {"other", "C"},           {"control", "Cc"},         {"cntrl", "Cc"},
-    {"format", "Cf"},         {"unassigned", "Cn"},      {"privateuse", "Co"},
-    {"surrogate", "Cs"},      {"letter", "L"},           {"casedletter", "L&"},
-    {"lc", "L&"},             {"lowercaseletter", "Ll"}, {"modifierletter", "Lm"},
-    {"otherletter", "Lo"},    {"titlecaseletter", "Lt"}, {"uppercaseletter", "Lu"},
-    {"mark", "M"},            {"combiningmark", "M"},    {"spacingmark", "Mc"},
-    {"enclosingmark", "Me"},  {"nonspacingmark", "Mn"},  {"number", "N"},
-    {"decimalnumber", "Nd"},  {"digit", "Nd"},           {"letternumber", "Nl"},
-    {"othernumber", "No"},    {"punctuation", "P"},      {"punct", "P"},
-    {"connectorpunctuation", "Pc"}, {"dashpunctuation", "Pd"}, {"closepunctuation", "Pe"},
-    {"finalpunctuation", "Pf"}, {"initialpunctuation", "Pi"}, {"otherpunctuation", "Po"},
-    {"openpunctuation", "Ps"}, {"symbol", "S"},          {"currencysymbol", "Sc"},
-    {"modifiersymbol", "Sk"}, {"mathsymbol", "Sm"},      {"othersymbol", "So"},
-    {"separator", "Z"},       {"lineseparator", "Zl"},   {"paragraphseparator", "Zp"},
+    {"other", "C"},
+    {"control", "Cc"},
+    {"cntrl", "Cc"},
+    {"format", "Cf"},
+    {"unassigned", "Cn"},
+    {"privateuse", "Co"},
+    {"surrogate", "Cs"},
+    {"letter", "L"},
+    {"casedletter", "L&"},
+    {"lc", "L&"},
+    {"lowercaseletter", "Ll"},
+    {"modifierletter", "Lm"},
+    {"otherletter", "Lo"},
+    {"titlecaseletter", "Lt"},
+    {"uppercaseletter", "Lu"},
+    {"mark", "M"},
+    {"combiningmark", "M"},
+    {"spacingmark", "Mc"},
+    {"enclosingmark", "Me"},
+    {"nonspacingmark", "Mn"},
+    {"number", "N"},
+    {"decimalnumber", "Nd"},
+    {"digit", "Nd"},
+    {"letternumber", "Nl"},
+    {"othernumber", "No"},
+    {"punctuation", "P"},
+    {"punct", "P"},
+    {"connectorpunctuation", "Pc"},
+    {"dashpunctuation", "Pd"},
+    {"closepunctuation", "Pe"},
+    {"finalpunctuation", "Pf"},
+    {"initialpunctuation", "Pi"},
+    {"otherpunctuation", "Po"},
+    {"openpunctuation", "Ps"},
+    {"symbol", "S"},
+    {"currencysymbol", "Sc"},
+    {"modifiersymbol", "Sk"},
+    {"mathsymbol", "Sm"},
+    {"othersymbol", "So"},
+    {"separator", "Z"},
+    {"lineseparator", "Zl"},
+    {"paragraphseparator", "Zp"},
     {"spaceseparator", "Zs"},
 };
 
@@ -248,8 +276,8 @@ static bool category_of(const char *name, char code[4])
     return tci_regex_has_property(code);
 }
 
-/* The property as PCRE2 writes it into body, "" for every character; *ret_has_lf when it may hold the
- * LF. False when there is no such property. */
+/* The property as PCRE2 writes it into body, "" for every character; *ret_has_lf when it may hold
+ * the LF. False when there is no such property. */
 static bool property_of(tc_str text, char body[PROPERTY_MAX + 8], bool *ret_has_lf)
 {
     char key[PROPERTY_MAX] = "", name[PROPERTY_MAX], code[4];
@@ -263,8 +291,8 @@ static bool property_of(tc_str text, char body[PROPERTY_MAX + 8], bool *ret_has_
     normalize(text, name);
     size_t len = strlen(name);
     *ret_has_lf = true;
-    bool is_category = key[0] == '\0' || strcmp(key, "gc") == 0 ||
-                       strcmp(key, "generalcategory") == 0;
+    bool is_category =
+        key[0] == '\0' || strcmp(key, "gc") == 0 || strcmp(key, "generalcategory") == 0;
     if (is_category && category_of(name, code)) {
         *ret_has_lf = strcmp(code, "C") == 0 || strcmp(code, "Cc") == 0;
         memcpy(body, code, sizeof code);
@@ -284,6 +312,16 @@ static bool property_of(tc_str text, char body[PROPERTY_MAX + 8], bool *ret_has_
     bool is_ours = strncmp(name, "x", 1) == 0 && len == 3 && strcmp(name, "xidc") != 0;
     return key[0] == '\0' && !is_ours && name[0] >= 'a' && name[0] <= 'z' &&
            strchr(name, '&') == NULL && tci_regex_has_property(body);
+}
+
+/* Without case the cases of letters are one; PCRE2 leaves that to us. */
+static void fold_property(char *body)
+{
+    static const char *const cased[] = {"Lu",        "Ll",    "Lt",   "uppercase",
+                                        "lowercase", "upper", "lower"};
+    for (size_t i = 0; i < TCI_ARRAY_LEN(cased); i++)
+        if (strcmp(cased[i], body) == 0)
+            memcpy(body, "L&", 3);
 }
 
 static void add_property(set *s, const char *body, bool is_negated, bool has_lf)
@@ -341,6 +379,8 @@ static int take_property(tci_regex_parser *ps, set *s)
     } else {
         if (!property_of(name, body, &has_lf))
             return fail(ps, "unknown property");
+        if (ps->flags & TCI_REGEX_I)
+            fold_property(body);
         add_property(s, body, is_negated, has_lf);
     }
     return 0;
@@ -348,8 +388,8 @@ static int take_property(tci_regex_parser *ps, set *s)
 
 /* ---- \d \s \w ---- */
 
-#define SPACES                                                                                     \
-    "\\x09\\x0b-\\x0d\\x20\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}"     \
+#define SPACES                                                                                   \
+    "\\x09\\x0b-\\x0d\\x20\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}" \
     "\\x{205f}\\x{3000}"
 #define WORDS "0-9A-Za-z_\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\p{Alphabetic}\\x{200c}\\x{200d}"
 

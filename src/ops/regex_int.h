@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The two halves of the expression parser: sequences (regex_syntax.c) and characters (regex_class.c).
- * Private to ops. */
+ * The two halves of the expression parser: sequences (regex_syntax.c) and characters
+ * (regex_class.c). Private to ops. */
 #ifndef TCI_OPS_REGEX_INT_H
 #define TCI_OPS_REGEX_INT_H
 

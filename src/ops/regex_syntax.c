@@ -2,8 +2,8 @@
  *
  * From the dialect to PCRE2: one recursive pass that checks, rewrites and gathers facts. Leaves to
  * others: compiling and matching; whether a property name exists (PCRE2 says so). Any thread.
- * Invariants: every class written out matches exactly one character and never an LF, so that a match
- * cannot leave its line; groups do not capture. */
+ * Invariants: every class written out matches exactly one character and never an LF, so that a
+ * match cannot leave its line; groups do not capture. */
 #include "ops/regex.h"
 #include "base/num.h"
 #include "base/utf8.h"
@@ -157,9 +157,9 @@ static void put_again(tci_buf *b, size_t start, size_t end)
     tci_buf_commit(b, end - start);
 }
 
-/* The part of out from `start` on gets a repeat. One character repeated at least n times is written as
- * n of them and a star: the state machine of PCRE2 counts the rounds of its '+', so that its states
- * would grow with the line. */
+/* The part of out from `start` on gets a repeat. One character repeated at least n times is written
+ * as n of them and a star: the state machine of PCRE2 counts the rounds of its '+', so that its
+ * states would grow with the line. */
 static void put_repeat(tci_regex_parser *ps, size_t start, bool is_simple, count c)
 {
     tci_buf *b = ps->out;
@@ -195,7 +195,10 @@ static const struct {
     tc_str name;
     const char *unicode, *ascii;
 } assertions[] = {
-#define NAME(text) {text, sizeof(text) - 1}
+#define NAME(text)             \
+    {                          \
+        text, sizeof(text) - 1 \
+    }
     {NAME("b{start}"), "\\b(?=\\w)", "(?<!" ASCII_WORD ")(?=" ASCII_WORD ")"},
     {NAME("b{end}"), "\\b(?<=\\w)", "(?<=" ASCII_WORD ")(?!" ASCII_WORD ")"},
     {NAME("b{start-half}"), "(?<!\\w)", "(?<!" ASCII_WORD ")"},
@@ -409,6 +412,7 @@ static int repeat_atom(tci_regex_parser *ps, atom *a)
     ps->is_pending_repeated = ps->npending > 0;
     if (c.min == 0) { /* another repeat may have come before */
         ps->npending = 0;
+        ps->is_pending_repeated = false;
         literal_break(ps);
     }
     bool is_long = c.max > LONG_REPEAT;
@@ -458,8 +462,8 @@ static int parse_alternatives(tci_regex_parser *ps)
     }
 }
 
-int tci_regex_translate(tc_str pattern, bool is_caseless, tci_buf *out,
-                        tci_regex_facts *ret_facts, tc_err *err)
+int tci_regex_translate(tc_str pattern, bool is_caseless, tci_buf *out, tci_regex_facts *ret_facts,
+                        tc_err *err)
 {
     tci_regex_facts facts = {.is_only_literal = true};
     tci_regex_parser ps = {.p = pattern, .out = out, .facts = &facts, .err = err};

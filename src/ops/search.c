@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * file.search: walk, read, find lines, cut pages. Leaves to others: expressions (regex), order and ignore
- * rules (walk), which paths (glob), the wire. Any pool thread. Invariant: a file gives all its matches or
- * none, so nothing of it is returned before the part that is scanned is known to be text. */
+ * file.search: walk, read, find lines, cut pages. Leaves to others: expressions (regex), order and
+ * ignore rules (walk), which paths (glob), the wire. Any pool thread. Invariant: a file gives all
+ * its matches or none, so nothing of it is returned before the part that is scanned is known to be
+ * text. */
 #include "ops/search.h"
 #include "base/glob.h"
 #include "base/utf8.h"
 #include "ops/regex.h"
 #include "ops/walk_int.h"
-
 
 #include <stdio.h>
 
@@ -23,8 +23,8 @@ typedef struct searching {
     uint64_t max_file_bytes;
     tci_buf content;
     /* paging */
-    uint64_t skip;       /* matches before the page */
-    tc_str skip_path;    /* or: up to this line of this file */
+    uint64_t skip;    /* matches before the page */
+    tc_str skip_path; /* or: up to this line of this file */
     uint64_t skip_line;
     size_t cap;
     uint64_t spent;
@@ -40,9 +40,9 @@ typedef struct file_scan {
     tc_str path;     /* in the arena once a match was kept; else empty */
     tc_str relative; /* borrowed */
     tc_str text;
-    size_t valid;         /* bytes known to be text */
-    size_t counted_at;    /* lines before this offset are counted */
-    uint64_t counted;     /* in number */
+    size_t valid;      /* bytes known to be text */
+    size_t counted_at; /* lines before this offset are counted */
+    uint64_t counted;  /* in number */
     uint64_t nmatches;
     uint64_t omitted;
 } file_scan;
@@ -214,8 +214,9 @@ static size_t text_prefix(tc_str s)
     return tci_utf8_valid_prefix(s);
 }
 
-/* A file that is not text to its end counts only when the scan stops before: at the limit of matches, the
- * lines after the last one that belong to its context, and one at least, included. 1 when it does. */
+/* A file that is not text to its end counts only when the scan stops before: at the limit of
+ * matches, the lines after the last one that belong to its context, and one at least, included. 1
+ * when it does. */
 static int stops_in_time(searching *s, file_scan *f, tc_err *err)
 {
     size_t end = f->valid, at = 0;
@@ -375,8 +376,8 @@ static int search_tree(searching *s, tci_walk_options *o, tci_walk_cache *cache,
 static int search_file(searching *s, const char *path, tc_err *err)
 {
     size_t slash = tci_str_rfind_byte(s->req->root, '/');
-    tc_str name = tci_str_sub(s->req->root, slash < s->req->root.len ? slash + 1 : 0,
-                              s->req->root.len);
+    tc_str name =
+        tci_str_sub(s->req->root, slash < s->req->root.len ? slash + 1 : 0, s->req->root.len);
     if (s->glob != NULL && !tci_glob_matches(s->glob, name))
         return 0;
     return scan_file(s, NULL, path, tci_str_of(NULL, 0), 0, err);
@@ -413,8 +414,8 @@ static int prepare(searching *s, const char **ret_detail, tc_err *err)
     return rc;
 }
 
-static int search(searching *s, tci_walk_options *o, tci_walk_cache *cache,
-                  const char **ret_detail, tc_err *err)
+static int search(searching *s, tci_walk_options *o, tci_walk_cache *cache, const char **ret_detail,
+                  tc_err *err)
 {
     char *path;
     tci_dir_stat st;
@@ -464,7 +465,8 @@ int tci_ops_search(const tci_ops_search_request *req, tci_walk_warn warn, const 
 
 size_t tci_search_json_match_size(const tci_ops_match *m)
 {
-    size_t n = sizeof "{\"line_number\":,\"path\":{\"path\":},\"preview\":,\"preview_truncated\":}" - 1;
+    size_t n =
+        sizeof "{\"line_number\":,\"path\":{\"path\":},\"preview\":,\"preview_truncated\":}" - 1;
     char number[24];
     n += tci_walk_json_str_size(m->path) + tci_walk_json_str_size(m->preview);
     n += m->preview_truncated ? 4 : 5;

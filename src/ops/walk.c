@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The walker: a stack of open directories, each with its sorted names. Leaves to others: patterns,
- * pages, content. One thread per walk. Invariant: path holds the path of the level on top, up to and
- * with its slash, plus the text of the item returned last; rel_at is where the root ends in it. */
+ * pages, content. One thread per walk. Invariant: path holds the path of the level on top, up to
+ * and with its slash, plus the text of the item returned last; rel_at is where the root ends in it.
+ */
 #include "ops/walk_int.h"
 #include "base/ignore.h"
 
@@ -32,7 +33,7 @@ struct tci_walk {
     size_t rel_at;
     tc_str after; /* what is left of options.after while going down to it */
     uint64_t omitted, visited;
-    tci_arena arena; /* of ancestors */
+    tci_arena arena;     /* of ancestors */
     ancestor *ancestors; /* nearest last */
     size_t nancestors;
     size_t nlevels;
@@ -416,8 +417,8 @@ size_t tci_walk_json_str_size(tc_str s)
         unsigned char c = (unsigned char)s.ptr[i];
         if (c >= 0x20 && c != '"' && c != '\\')
             continue;
-        bool is_short = c == '"' || c == '\\' || c == '\b' || c == '\t' || c == '\n' || c == '\f' ||
-                        c == '\r';
+        bool is_short =
+            c == '"' || c == '\\' || c == '\b' || c == '\t' || c == '\n' || c == '\f' || c == '\r';
         n += is_short ? 1 : 5;
     }
     return n;

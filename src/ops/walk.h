@@ -26,11 +26,11 @@ typedef struct tci_walk_info {
     tci_instant modified_at;
 } tci_walk_info;
 
-/* Remembers between two pages of the same question where the first one stopped, and the sorted names
- * of large directories, so that paging costs the same on every page. Bounded (TCI_WALK_CACHE_BYTES);
- * names are used again only while the directory's times prove them current. One per session;
- * every op takes NULL for "none". Safe for several threads at once (a lock of its own, held for
- * copying only). free: no operation may be using it any more. */
+/* Remembers between two pages of the same question where the first one stopped, and the sorted
+ * names of large directories, so that paging costs the same on every page. Bounded
+ * (TCI_WALK_CACHE_BYTES); names are used again only while the directory's times prove them current.
+ * One per session; every op takes NULL for "none". Safe for several threads at once (a lock of its
+ * own, held for copying only). free: no operation may be using it any more. */
 typedef struct tci_walk_cache tci_walk_cache;
 enum { TCI_WALK_CACHE_BYTES = 8 * 1024 * 1024 };
 int tci_walk_cache_new(tci_walk_cache **ret_cache, tc_err *err) TC_CHECKED;
@@ -38,8 +38,8 @@ void tci_walk_cache_free(tci_walk_cache *cache); /* NULL is fine */
 /* Give memory back (an idle session). */
 void tci_walk_cache_clear(tci_walk_cache *cache);
 
-/* Told about things that do not fail the call: an ignore file with a line nobody can use. message is
- * borrowed. Called on the thread of the walk. */
+/* Told about things that do not fail the call: an ignore file with a line nobody can use. message
+ * is borrowed. Called on the thread of the walk. */
 typedef struct tci_walk_warn {
     void (*fn)(void *ctx, const char *message); /* NULL: nobody listens */
     void *ctx;
@@ -73,14 +73,14 @@ typedef struct tci_walk_item {
     const tci_dir *dir;   /* the open directory that holds it; until the next call */
 } tci_walk_item;
 
-/* root: absolute; a symbolic link at its end is followed. Errors: NOT_FOUND; DENIED (no permission, or
- * not a directory); INVALID (embedded NUL); CANCELLED, TIMEOUT; those of memory. Options are borrowed
- * until close. */
+/* root: absolute; a symbolic link at its end is followed. Errors: NOT_FOUND; DENIED (no permission,
+ * or not a directory); INVALID (embedded NUL); CANCELLED, TIMEOUT; those of memory. Options are
+ * borrowed until close. */
 int tci_walk_open(tc_str root, const tci_walk_options *options, tci_walk **ret_walk,
                   tc_err *err) TC_CHECKED;
-/* The next entry in order. 1: *ret_item is set; 0: the end; negative: error (a directory that cannot
- * be read: DENIED; one that vanished is passed over). Symbolic links are not entered; below depth
- * TCI_WALK_MAX_DEPTH nothing is seen. */
+/* The next entry in order. 1: *ret_item is set; 0: the end; negative: error (a directory that
+ * cannot be read: DENIED; one that vanished is passed over). Symbolic links are not entered; below
+ * depth TCI_WALK_MAX_DEPTH nothing is seen. */
 int tci_walk_next(tci_walk *w, tci_walk_item *ret_item, tc_err *err) TC_CHECKED;
 void tci_walk_close(tci_walk *w); /* NULL is fine */
 
@@ -88,7 +88,8 @@ void tci_walk_close(tci_walk *w); /* NULL is fine */
 uint64_t tci_walk_omitted(const tci_walk *w);
 /* Entries seen so far, those filtered out included. */
 uint64_t tci_walk_visited(const tci_walk *w);
-/* Complete *ret_info for an item: 1, or 0 when it has gone or may not be looked at (leave it out). */
+/* Complete *ret_info for an item: 1, or 0 when it has gone or may not be looked at (leave it out).
+ */
 int tci_walk_item_info(const tci_walk_item *item, tc_str root, tci_arena *a,
                        tci_walk_info *ret_info, tc_err *err) TC_CHECKED;
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What one page leaves behind for the next: where it stopped, and the sorted names of large
- * directories. Leaves to others: what a page is. Any thread; the lock is held for copying and counting only.
- * Invariant: names are handed out only while the directory's times equal those read before the names
- * were, and only if those times were old enough then to show every later change. */
+ * directories. Leaves to others: what a page is. Any thread; the lock is held for copying and
+ * counting only. Invariant: names are handed out only while the directory's times equal those read
+ * before the names were, and only if those times were old enough then to show every later change.
+ */
 #include "ops/walk_int.h"
 #include "base/hash.h"
 #include "plat/thread.h"
@@ -129,8 +130,8 @@ void tci_walk_cache_put_cursor(tci_walk_cache *cache, tci_walk_key key, uint64_t
                 s = &cache->cursors[i];
     }
     drop_cursor(s);
-    *s = (cursor_slot){.key = key, .offset = offset, .cursor = *cursor,
-                       .used_ns = tci_clock_mono_ns()};
+    *s = (cursor_slot){
+        .key = key, .offset = offset, .cursor = *cursor, .used_ns = tci_clock_mono_ns()};
     s->cursor.path.ptr = path;
     tci_mutex_unlock(&cache->lock);
 }

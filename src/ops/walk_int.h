@@ -16,8 +16,8 @@ void tci_walk_key_add(const tci_walk_cache *cache, tci_walk_key *key, const void
 
 /* Where a page stopped. */
 typedef struct tci_walk_cursor {
-    tc_str path;   /* the last relative path returned */
-    uint64_t line; /* search: the last line returned */
+    tc_str path;     /* the last relative path returned */
+    uint64_t line;   /* search: the last line returned */
     uint64_t nfiles; /* search: files scanned before that path */
     uint64_t omitted;
     bool omitted_is_total;
@@ -40,8 +40,8 @@ void tci_walk_cache_put_names(tci_walk_cache *cache, tci_names *names, const tci
 int tci_walk_join(tc_str root, tc_str relative, tci_arena *a, tc_str *ret_path,
                   tc_str *ret_relative, tc_err *err) TC_CHECKED;
 
-/* Walk on, without looking at anything, until count entries were seen or the tree ends: 1 at the end, 0
- * before. */
+/* Walk on, without looking at anything, until count entries were seen or the tree ends: 1 at the
+ * end, 0 before. */
 int tci_walk_drain(tci_walk *w, uint64_t count, tc_err *err) TC_CHECKED;
 
 #endif

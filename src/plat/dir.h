@@ -23,7 +23,10 @@ typedef struct tci_dir {
     int fd_plus_1;
 } tci_dir;
 
-static inline bool tci_dir_is_open(const tci_dir *d) { return d->fd_plus_1 != 0; }
+static inline bool tci_dir_is_open(const tci_dir *d)
+{
+    return d->fd_plus_1 != 0;
+}
 
 typedef enum tci_dir_flags {
     TCI_DIR_NO_FOLLOW = 1 << 0, /* the last component must not be a symbolic link */

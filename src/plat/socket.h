@@ -42,8 +42,8 @@ int tci_socket_listen(const tci_addr *at, int backlog, int *ret_fd, tc_err *err)
  * went away while waiting is skipped).
  * Errors: BUSY (no descriptors or memory left: the connection keeps waiting), IO. */
 int tci_socket_accept(int listen_fd, int *ret_fd, tci_addr *ret_peer, tc_err *err) TC_CHECKED;
-/* Begin to connect, TCP_NODELAY set; it may be done at once (*ret_is_connected), else the socket gets
- * writable and tci_socket_connect_result tells. Errors: CONNECT, BUSY, IO. */
+/* Begin to connect, TCP_NODELAY set; it may be done at once (*ret_is_connected), else the socket
+ * gets writable and tci_socket_connect_result tells. Errors: CONNECT, BUSY, IO. */
 int tci_socket_connect(const tci_addr *to, int *ret_fd, bool *ret_is_connected,
                        tc_err *err) TC_CHECKED;
 /* 0 when connected. Errors: CONNECT. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * EIPD data frames. Leaves the transfers' state to whoever sends and receives them. No thread of its
- * own. Invariant: what decodes also passes tci_eipd_check and encodes to the same bytes. */
+ * EIPD data frames. Leaves the transfers' state to whoever sends and receives them. No thread of
+ * its own. Invariant: what decodes also passes tci_eipd_check and encodes to the same bytes. */
 #include "wire/eipd.h"
 #include "base/utf8.h"
 
@@ -21,12 +21,14 @@ static char *store_be(char *p, uint64_t v, unsigned nbytes)
 }
 
 /* The rules between the fields; NULL when all hold. Texts are not looked at. */
-static const char *broken_rule(uint64_t kind, uint64_t status, uint64_t offset, uint64_t payload_len)
+static const char *broken_rule(uint64_t kind, uint64_t status, uint64_t offset,
+                               uint64_t payload_len)
 {
     if (kind < TCI_EIPD_ATTACH || kind > TCI_EIPD_CREDIT)
         return "kind is unknown";
-    if (kind == TCI_EIPD_RESET ? status < TCI_EIPD_STATUS_PROTOCOL || status > TCI_EIPD_STATUS_INTERNAL
-                               : status != TCI_EIPD_STATUS_NONE)
+    if (kind == TCI_EIPD_RESET
+            ? status < TCI_EIPD_STATUS_PROTOCOL || status > TCI_EIPD_STATUS_INTERNAL
+            : status != TCI_EIPD_STATUS_NONE)
         return "status does not fit the kind";
     if ((kind == TCI_EIPD_ATTACH || kind == TCI_EIPD_ATTACHED) && offset != 0)
         return "offset must be 0";
@@ -99,13 +101,14 @@ int tci_eipd_decode(tc_str frame, tci_eipd *ret_data, tc_err *err)
 int tci_eipd_check(const tci_eipd *data, tc_err *err)
 {
     if (!is_id(data->session))
-        return tc_err_set(err, TC_E_INVALID, "data frame: session id is empty, too long or not UTF-8");
+        return tc_err_set(err, TC_E_INVALID,
+                          "data frame: session id is empty, too long or not UTF-8");
     if (!is_id(data->handle))
         return tc_err_set(err, TC_E_INVALID, "data frame: handle is empty, too long or not UTF-8");
     if (data->payload.len > UINT32_MAX)
         return tc_err_set(err, TC_E_INVALID, "data frame: payload is too long");
-    const char *broken = broken_rule((uint64_t)data->kind, (uint64_t)data->status, data->offset,
-                                     data->payload.len);
+    const char *broken =
+        broken_rule((uint64_t)data->kind, (uint64_t)data->status, data->offset, data->payload.len);
     if (broken != NULL)
         return tc_err_set(err, TC_E_INVALID, "data frame: %s", broken);
     return 0;

@@ -50,8 +50,8 @@ int tci_eipd_decode(tc_str frame, tci_eipd *ret_data, tc_err *err) TC_CHECKED;
  *   start      the first bytes of the frame
  *   frame_len  length of the whole frame
  *   ret_data   everything but payload.ptr (NULL); payload.len is what the header announces
- *   ret_need   0: *ret_data is set, and the payload begins tci_eipd_head_len(ret_data) bytes into the
- *              frame; else *ret_data is untouched: call again with at least so many first bytes
+ *   ret_need   0: *ret_data is set, and the payload begins tci_eipd_head_len(ret_data) bytes into
+ * the frame; else *ret_data is untouched: call again with at least so many first bytes
  *
  * Errors: PROTOCOL, as soon as the bytes cannot become a valid frame of that length. */
 int tci_eipd_decode_head(tc_str start, uint64_t frame_len, tci_eipd *ret_data, size_t *ret_need,
@@ -70,8 +70,8 @@ static inline uint64_t tci_eipd_frame_len(const tci_eipd *data)
     return (uint64_t)tci_eipd_head_len(data) + data->payload.len;
 }
 
-/* Write header, session id and handle: exactly tci_eipd_head_len bytes, to be followed by the payload
- * (payload.ptr is not looked at). data passes tci_eipd_check. Returns the bytes written. */
+/* Write header, session id and handle: exactly tci_eipd_head_len bytes, to be followed by the
+ * payload (payload.ptr is not looked at). data passes tci_eipd_check. Returns the bytes written. */
 size_t tci_eipd_put_head(const tci_eipd *data, char *out);
 
 /* Static text: "CHUNK", "protocol"; "?" for values outside the enums. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Content-Length frames. Leaves reading, waiting and the meaning of bodies to the carrier. No thread of
- * its own. Invariant: what is answered does not depend on how the input was cut into pieces, so every
- * limit is judged by the position of the byte that passes it. */
+ * Content-Length frames. Leaves reading, waiting and the meaning of bodies to the carrier. No
+ * thread of its own. Invariant: what is answered does not depend on how the input was cut into
+ * pieces, so every limit is judged by the position of the byte that passes it. */
 #include "wire/frames.h"
 #include "base/num.h"
 #include "base/utf8.h"
@@ -16,8 +16,8 @@ void tci_frames_init(tci_frames *f, uint64_t max_control_bytes, uint64_t max_dat
 
 /* ---- finding the end of the header block ---- */
 
-/* Search block[0..len) for its final empty line, from where the last search stopped. *ret_end is the
- * length of the block, or 0 when it goes on. */
+/* Search block[0..len) for its final empty line, from where the last search stopped. *ret_end is
+ * the length of the block, or 0 when it goes on. */
 static int scan_head(tci_frames *f, const char *block, size_t len, size_t *ret_end, tc_err *err)
 {
     size_t limit = tci_min_size(len, TCI_FRAMES_HEAD_MAX);
@@ -166,8 +166,7 @@ static int parse_head(tci_frames *f, tc_str block, tc_err *err)
         return tc_err_set(err, TC_E_PROTOCOL, "Content-Length header is required");
     uint64_t max = st.kind == TCI_FRAME_DATA ? f->max_data_bytes : f->max_control_bytes;
     if (st.length > max || st.length > SIZE_MAX)
-        return tc_err_set(err, TC_E_PROTOCOL,
-                          "stdio frame body exceeds its applicable byte limit");
+        return tc_err_set(err, TC_E_PROTOCOL, "stdio frame body exceeds its applicable byte limit");
     f->kind = st.kind;
     f->body_len = (size_t)st.length;
     f->has_head = true;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Content-Length frames, as the stdio carrier speaks them: a header block, an empty line, a body. The
- * same grammar in both directions. Bytes in, frames out: no descriptor, no clock, no allocation.
- * A body is handed out where it lies when it is there as a whole; otherwise the caller learns its
- * length and reads the rest wherever it likes. Any thread, one at a time. Source: EIP section 2.1. */
+ * Content-Length frames, as the stdio carrier speaks them: a header block, an empty line, a body.
+ * The same grammar in both directions. Bytes in, frames out: no descriptor, no clock, no
+ * allocation. A body is handed out where it lies when it is there as a whole; otherwise the caller
+ * learns its length and reads the rest wherever it likes. Any thread, one at a time. Source: EIP
+ * section 2.1. */
 #ifndef TCI_WIRE_FRAMES_H
 #define TCI_WIRE_FRAMES_H
 
@@ -39,10 +40,10 @@ typedef struct tci_frames {
     bool has_head; /* the header is parsed, its body outstanding */
     tci_frame_kind kind;
     size_t body_len;
-    size_t head_len;           /* bytes gathered of a header cut by the end of the input */
-    size_t line_at;            /* offset in the header of the line being read */
-    size_t scan_at;            /* how far it was searched */
-    unsigned nlines;           /* complete lines so far */
+    size_t head_len;                /* bytes gathered of a header cut by the end of the input */
+    size_t line_at;                 /* offset in the header of the line being read */
+    size_t scan_at;                 /* how far it was searched */
+    unsigned nlines;                /* complete lines so far */
     char head[TCI_FRAMES_HEAD_MAX]; /* only used for a cut header */
 } tci_frames;
 

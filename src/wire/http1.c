@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * HTTP/1.1 messages. The head is gathered, checked line by line against the strict grammar and then given
- * to llhttp in one piece, which decides on framing and decodes the body; so two readers must agree
- * before a message is believed. Leaves connections, time and meaning to net/httpd and net/http_client. No
- * thread of its own. Invariant: no byte behind the end of a message is consumed with it. */
+ * HTTP/1.1 messages. The head is gathered, checked line by line against the strict grammar and then
+ * given to llhttp in one piece, which decides on framing and decodes the body; so two readers must
+ * agree before a message is believed. Leaves connections, time and meaning to net/httpd and
+ * net/http_client. No thread of its own. Invariant: no byte behind the end of a message is consumed
+ * with it. */
 #include "wire/http1_int.h"
 
 /* ---- llhttp's callbacks ---- */
@@ -209,9 +210,9 @@ static int take_trailer_byte(tci_http1 *h, char c, tc_err *err)
     if (h->type == TCI_HTTP1_REQUEST)
         return tc_err_set(err, TC_E_PARSE, "HTTP trailer fields are not accepted");
     bool is_text = (unsigned char)c >= 0x20 && c != 0x7f;
-    if (h->trailer_has_name ? !is_text && c != '\t'
-                            : !tci_http1_is_token(tci_str_of(&c, 1)) &&
-                                  (c != ':' || h->trailer_line_len == 0))
+    if (h->trailer_has_name
+            ? !is_text && c != '\t'
+            : !tci_http1_is_token(tci_str_of(&c, 1)) && (c != ':' || h->trailer_line_len == 0))
         return tc_err_set(err, TC_E_PARSE, "malformed HTTP trailer");
     h->trailer_has_name |= c == ':';
     h->trailer_line_len++;

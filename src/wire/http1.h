@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * HTTP/1.1 messages (RFC 9112): bytes in, events out, and the emitters. Strict: what two readers could
- * understand differently is refused (both Content-Length and Transfer-Encoding, bare CR or LF, folded
- * lines, blanks before a colon, odd chunk sizes). Body bytes are handed out where they lie. No
- * descriptor, no clock. Any thread, one at a time. */
+ * HTTP/1.1 messages (RFC 9112): bytes in, events out, and the emitters. Strict: what two readers
+ * could understand differently is refused (both Content-Length and Transfer-Encoding, bare CR or
+ * LF, folded lines, blanks before a colon, odd chunk sizes). Body bytes are handed out where they
+ * lie. No descriptor, no clock. Any thread, one at a time. */
 #ifndef TCI_WIRE_HTTP1_H
 #define TCI_WIRE_HTTP1_H
 
@@ -25,11 +25,11 @@ typedef struct tci_http_header {
 /* A request or response head. All text is borrowed from the reader and valid until the first
  * tci_http1_next after END, or until the reader is done. */
 typedef struct tci_http_head {
-    tc_str method;   /* request: as written, in capitals */
-    tc_str target;   /* request: as written, not decoded */
-    unsigned status; /* response: 100..599 */
-    tc_str reason;   /* response; may be empty */
-    unsigned minor;  /* HTTP/1.minor: 0 or 1 */
+    tc_str method;                  /* request: as written, in capitals */
+    tc_str target;                  /* request: as written, not decoded */
+    unsigned status;                /* response: 100..599 */
+    tc_str reason;                  /* response; may be empty */
+    unsigned minor;                 /* HTTP/1.minor: 0 or 1 */
     const tci_http_header *headers; /* in the order written */
     size_t nheaders;
     bool has_body;       /* body bytes or an empty chunked body will follow */
@@ -37,9 +37,9 @@ typedef struct tci_http_head {
     bool has_length;     /* a Content-Length was given */
     bool keeps_alive;    /* another message may follow on this connection */
     bool wants_continue; /* request: Expect: 100-continue */
-    bool is_upgrade;     /* with TCI_HTTP1_UPGRADE only: a request for a WebSocket (without a body) or
-                            CONNECT; the answer 101, or success after CONNECT. Nothing is parsed
-                            after it */
+    bool is_upgrade; /* with TCI_HTTP1_UPGRADE only: a request for a WebSocket (without a body) or
+                        CONNECT; the answer 101, or success after CONNECT. Nothing is parsed
+                        after it */
     uint64_t content_length; /* while has_length */
 } tci_http_head;
 
@@ -50,14 +50,14 @@ typedef enum tci_http1_event {
     TCI_HTTP1_HEAD,    /* tci_http1_head is valid */
     TCI_HTTP1_BODY,    /* *ret_body: body bytes, borrowed from the input */
     TCI_HTTP1_END,     /* the message is complete */
-    TCI_HTTP1_UPGRADED /* TCI_HTTP1_UPGRADE was set and the head asks for it: what follows in the input
-                          is another protocol's; comes after HEAD (and END of nothing) */
+    TCI_HTTP1_UPGRADED /* TCI_HTTP1_UPGRADE was set and the head asks for it: what follows in the
+                          input is another protocol's; comes after HEAD (and END of nothing) */
 } tci_http1_event;
 
 typedef enum tci_http1_flags {
-    TCI_HTTP1_UPGRADE = 1 << 0,  /* stop at an upgrade; without it such a request is an ordinary one and
-                                    a 101 answer is an error */
-    TCI_HTTP1_NO_BODY = 1 << 1,  /* response: to a HEAD request */
+    TCI_HTTP1_UPGRADE = 1 << 0, /* stop at an upgrade; without it such a request is an ordinary one
+                                   and a 101 answer is an error */
+    TCI_HTTP1_NO_BODY = 1 << 1, /* response: to a HEAD request */
     TCI_HTTP1_TO_CONNECT = 1 << 2 /* response: to a CONNECT request; needs TCI_HTTP1_UPGRADE */
 } tci_http1_flags;
 
@@ -78,8 +78,9 @@ void tci_http1_set_flags(tci_http1 *h, unsigned flags);
  * head said that the connection does not go on: then PROTOCOL for any further byte.
  * Informational answers (100..199 but 101) are messages of their own: HEAD, END.
  *
- * Errors: TOO_BIG (head, header count, target, extensions), PARSE (malformed), UNSUPPORTED (a version
- * that is not HTTP/1.0 or 1.1; a transfer coding other than chunked). The connection is then lost. */
+ * Errors: TOO_BIG (head, header count, target, extensions), PARSE (malformed), UNSUPPORTED (a
+ * version that is not HTTP/1.0 or 1.1; a transfer coding other than chunked). The connection is
+ * then lost. */
 int tci_http1_next(tci_http1 *h, tc_str in, size_t *ret_used, tci_http1_event *ret_event,
                    tc_str *ret_body, tc_err *err) TC_CHECKED;
 
@@ -97,8 +98,9 @@ bool tci_http1_is_between(const tci_http1 *h);
 bool tci_http_head_get(const tci_http_head *head, tc_str name, tc_str *ret_value,
                        size_t *ret_count);
 
-/* Emitters. put_header refuses (INVALID) a name that is no token and a value with control characters
- * other than tab. The caller writes exactly one put_request or put_status, headers, put_end. */
+/* Emitters. put_header refuses (INVALID) a name that is no token and a value with control
+ * characters other than tab. The caller writes exactly one put_request or put_status, headers,
+ * put_end. */
 void tci_http1_put_request(tci_buf *b, tc_str method, tc_str target);
 void tci_http1_put_status(tci_buf *b, unsigned status); /* HTTP/1.1 and the usual reason */
 int tci_http1_put_header(tci_buf *b, tc_str name, tc_str value, tc_err *err) TC_CHECKED;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The strict grammar of a message head (RFC 9112 sections 3 to 6), beside llhttp's. No thread of its
- * own. Invariant: every line ends with CRLF before this is called, and no view leaves the raw head. */
+ * The strict grammar of a message head (RFC 9112 sections 3 to 6), beside llhttp's. No thread of
+ * its own. Invariant: every line ends with CRLF before this is called, and no view leaves the raw
+ * head. */
 #include "wire/http1_int.h"
 
 static int malformed(tc_err *err, const char *what)

@@ -26,10 +26,10 @@ struct tci_http1 {
     bool in_trailer;                       /* behind the last chunk */
     bool trailer_has_cr, trailer_has_name; /* of the line being read */
     size_t trailer_line_len;
-    tci_buf raw;                        /* the head as it came */
-    size_t line_at, nlines, nskipped;   /* while gathering it */
-    size_t chunk_meta, trailer_bytes;   /* of this message */
-    size_t meta_run;                    /* bytes since the last body byte that were not body */
+    tci_buf raw;                      /* the head as it came */
+    size_t line_at, nlines, nskipped; /* while gathering it */
+    size_t chunk_meta, trailer_bytes; /* of this message */
+    size_t meta_run;                  /* bytes since the last body byte that were not body */
     tc_str body;
     tci_http_head head;
     tci_http_header headers[TCI_HTTP1_HEADERS_MAX];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writing HTTP/1.1 heads and chunks, and the small questions about tokens and fields. No thread of its
- * own. Invariant: nothing that came from a caller can end a line. */
+ * Writing HTTP/1.1 heads and chunks, and the small questions about tokens and fields. No thread of
+ * its own. Invariant: nothing that came from a caller can end a line. */
 #include "wire/http1.h"
 
 bool tci_http1_is_token(tc_str s)

@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-const char *tci_env_get(const char *name) { return getenv(name); }
+const char *tci_env_get(const char *name)
+{
+    return getenv(name);
+}
 
 char *const *tci_env_list(void)
 {

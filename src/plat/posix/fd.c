@@ -19,7 +19,10 @@ static_assert(sizeof(tci_fd_part) == sizeof(struct iovec) &&
                   offsetof(tci_fd_part, len) == offsetof(struct iovec, iov_len),
               "parts are handed to the system as they are");
 
-static bool is_would_block(int e) { return e == EAGAIN || e == EWOULDBLOCK; }
+static bool is_would_block(int e)
+{
+    return e == EAGAIN || e == EWOULDBLOCK;
+}
 
 static tc_code write_code(int e)
 {
@@ -206,4 +209,7 @@ void tci_fd_grow_pipe(int fd, size_t nbytes)
 #endif
 }
 
-bool tci_fd_is_terminal(int fd) { return isatty(fd) == 1; }
+bool tci_fd_is_terminal(int fd)
+{
+    return isatty(fd) == 1;
+}

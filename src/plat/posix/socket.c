@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Stream sockets and name lookup on POSIX systems: one system call each, its errno turned into a
- * code. Leaves readiness to the loop and order and patience to net/tcp.c. Any thread; holds nothing.
- * Invariant: every socket made here is non-blocking and close-on-exec. */
+ * code. Leaves readiness to the loop and order and patience to net/tcp.c. Any thread; holds
+ * nothing. Invariant: every socket made here is non-blocking and close-on-exec. */
 #include "plat/socket.h"
 
 #include "base/num.h"
@@ -79,8 +79,9 @@ const char *tci_addr_text(const tci_addr *a, char out[TCI_ADDR_TEXT_MAX])
     if (a->family == TCI_ADDR_NONE)
         (void)snprintf(out, TCI_ADDR_TEXT_MAX, "unknown");
     else
-        (void)snprintf(out, TCI_ADDR_TEXT_MAX, a->family == TCI_ADDR_IPV6 ? "[%.60s]:%u" : "%.60s:%u",
-                       ip, (unsigned)a->port);
+        (void)snprintf(out, TCI_ADDR_TEXT_MAX,
+                       a->family == TCI_ADDR_IPV6 ? "[%.60s]:%u" : "%.60s:%u", ip,
+                       (unsigned)a->port);
     return out;
 }
 
@@ -161,7 +162,10 @@ static void set_option(int fd, int level, int name, int value)
 }
 
 #if defined(__linux__)
-static int new_socket(int family) { return socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); }
+static int new_socket(int family)
+{
+    return socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
 static int accept_one(int fd, sock_name *n, socklen_t *len)
 {
     return accept4(fd, &n->any, len, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -183,7 +187,10 @@ static int with_flags(int fd)
     }
     return fd;
 }
-static int new_socket(int family) { return with_flags(socket(family, SOCK_STREAM, 0)); }
+static int new_socket(int family)
+{
+    return with_flags(socket(family, SOCK_STREAM, 0));
+}
 static int accept_one(int fd, sock_name *n, socklen_t *len)
 {
     return with_flags(accept(fd, &n->any, len));

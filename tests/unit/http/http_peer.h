@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The other end of a stream under test: a socket that the test writes and reads by hand while it turns
- * the loop. For the tests of this folder. */
+ * The other end of a stream under test: a socket that the test writes and reads by hand while it
+ * turns the loop. For the tests of this folder. */
 #ifndef TC_TEST_HTTP_PEER_H
 #define TC_TEST_HTTP_PEER_H
 
@@ -78,14 +78,14 @@ static inline size_t peer_read(peer *p, size_t max)
 }
 
 /* Turn the loop until cond holds. */
-#define PEER_UNTIL(p, cond)                                                                \
-    do {                                                                                   \
-        int64_t until_ = tci_clock_mono_ns() + (int64_t)PEER_PATIENCE_MS * 1000000;        \
-        while (!(cond)) {                                                                  \
-            tci_loop_turn((p)->loop, 5);                                                   \
-            if (tci_clock_mono_ns() > until_)                                              \
-                fail_msg("never: %s; got \"%.200s\"", #cond, (p)->got);                    \
-        }                                                                                  \
+#define PEER_UNTIL(p, cond)                                                         \
+    do {                                                                            \
+        int64_t until_ = tci_clock_mono_ns() + (int64_t)PEER_PATIENCE_MS * 1000000; \
+        while (!(cond)) {                                                           \
+            tci_loop_turn((p)->loop, 5);                                            \
+            if (tci_clock_mono_ns() > until_)                                       \
+                fail_msg("never: %s; got \"%.200s\"", #cond, (p)->got);             \
+        }                                                                           \
     } while (0)
 
 /* Some turns in which nothing should happen. */

@@ -10,14 +10,14 @@ enum { ECHO_MAX = 1 << 20, PIECE = 256 * 1024 };
 typedef struct app {
     tci_loop *loop;
     tci_httpd *httpd;
-    tci_buf body;          /* of the request being read */
-    uint64_t nbody;        /* its bytes */
-    tci_httpd_req *held;   /* a request that waits for the test */
-    tc_str held_bytes;     /* what it was given when it paused */
+    tci_buf body;        /* of the request being read */
+    uint64_t nbody;      /* its bytes */
+    tci_httpd_req *held; /* a request that waits for the test */
+    tc_str held_bytes;   /* what it was given when it paused */
     int ndone, nwhole, nheads, nends;
-    char *piece;           /* what /stream sends over and over */
+    char *piece; /* what /stream sends over and over */
     uint64_t stream_left;
-    uint64_t naccepted;    /* bytes that stream_write took without asking to wait */
+    uint64_t naccepted; /* bytes that stream_write took without asking to wait */
     bool is_ended, is_drained, drain_is_clean;
     tci_stream *taken;
     tci_buf rest;
@@ -291,8 +291,9 @@ static void test_pipelined_requests_are_answered_in_order(void **state)
     assert_int_equal(a->nheads, 1);
     assert_int_equal(peer_read(p, SIZE_MAX), 0);
     answer(a->held, 202, "first");
-    peer_expect(p, "HTTP/1.1 202 Accepted\r\nContent-Length: 5\r\n\r\nfirst" HELLO
-                   "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nxy" HELLO);
+    peer_expect(p,
+                "HTTP/1.1 202 Accepted\r\nContent-Length: 5\r\n\r\nfirst" HELLO
+                "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nxy" HELLO);
     assert_int_equal(a->nwhole, 4);
     hang_up(p);
     app_close(a);
@@ -320,7 +321,8 @@ static void test_streamed_answers(void **state)
     TCI_UNUSED(state);
     a->stream_left = 7;
     peer_send(p, GET("/stream"));
-    peer_expect(p, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7\r\nppppppp\r\n0\r\n\r\n");
+    peer_expect(p,
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7\r\nppppppp\r\n0\r\n\r\n");
     a->stream_left = 0;
     peer_send(p, GET("/stream"));
     peer_expect(p, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
@@ -528,12 +530,14 @@ static void test_continue_goes_out_when_the_body_is_wanted(void **state)
     app *a = app_open((tci_httpd_options){0});
     peer *p = connect_to(a);
     TCI_UNUSED(state);
-    peer_send(p, "POST /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+    peer_send(
+        p, "POST /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
     peer_expect(p, "HTTP/1.1 100 Continue\r\n\r\n");
     peer_send(p, "ok");
     peer_expect(p, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok");
     /* not asked for when the body is there already */
-    peer_send(p, "POST /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nok");
+    peer_send(
+        p, "POST /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nok");
     peer_expect(p, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok");
     /* a handler that first wants to look around */
     peer_send(p, "POST /wait-early HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n"
@@ -556,9 +560,11 @@ static void test_refusal_instead_of_continue_ends_the_connection(void **state)
     app *a = app_open((tci_httpd_options){0});
     peer *p = connect_to(a);
     TCI_UNUSED(state);
-    peer_send(p, "POST /early HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n");
+    peer_send(
+        p, "POST /early HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n");
     PEER_UNTIL(p, peer_is_at_end(p));
-    peer_expect(p, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    peer_expect(p,
+                "HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     hang_up(p);
     app_close(a);
 }
@@ -589,7 +595,8 @@ static void test_early_answer_to_a_long_body_arrives_before_the_end(void **state
     peer_send(p, "POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\n");
     for (int i = 0; i < 16; i++)
         peer_send_bytes(p, filler, sizeof filler);
-    peer_expect(p, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    peer_expect(p,
+                "HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     /* whoever goes on sending for ever is cut off */
     PEER_UNTIL(p, (peer_try_send(p, filler, sizeof filler), tci_httpd_nconnections(a->httpd) == 0));
     hang_up(p);
@@ -631,7 +638,8 @@ static void test_slow_handler_is_waited_for(void **state)
     assert_non_null(data);
     for (size_t i = 0; i < 1 << 20; i++)
         data[i] = (char)(i * 7 + i / 251);
-    (void)snprintf(head, sizeof head, "POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n",
+    (void)snprintf(head, sizeof head,
+                   "POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n",
                    TOTAL); /* fits */
     peer_send(p, head);
     PEER_UNTIL(p, (nsent += peer_try_send(p, data + nsent, 1000), a->held != NULL));
@@ -644,7 +652,7 @@ static void test_slow_handler_is_waited_for(void **state)
     size_t ntaken = 0;
     while (ntaken < TOTAL) {
         PEER_UNTIL(p, (nsent < TOTAL ? nsent += peer_try_send(p, data + nsent % (1 << 20),
-                                                             (1 << 20) - nsent % (1 << 20))
+                                                              (1 << 20) - nsent % (1 << 20))
                                      : 0,
                        a->held != NULL));
         tc_str bytes = a->held_bytes; /* still there, turns later */
@@ -832,7 +840,8 @@ static void test_connection_taken_for_another_protocol(void **state)
     size_t n = 0;
     tc_err err;
     TCI_UNUSED(state);
-    peer_send(p, "GET /ws HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nxyz");
+    peer_send(
+        p, "GET /ws HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nxyz");
     PEER_UNTIL(p, a->taken != NULL);
     assert_true(tci_str_eq(tci_buf_str(&a->rest), TC_STR("xyz")));
     assert_int_equal(tci_httpd_nconnections(a->httpd), 0);
@@ -857,7 +866,8 @@ static void test_upgrade_nobody_takes_is_an_ordinary_request(void **state)
     TCI_UNUSED(state);
     peer_send(p, "GET /hello HTTP/1.1\r\nHost: a\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n");
     peer_expect(p, HELLO);
-    peer_send(p, "GET /hello HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n");
+    peer_send(
+        p, "GET /hello HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n");
     peer_expect(p, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello");
     hang_up(p);
     app_close(a);

@@ -25,10 +25,10 @@ static inline tci_loop *new_loop(void)
 }
 
 /* Turn until the condition holds; the test's own time limit ends what never comes true. */
-#define TURN_UNTIL(loop, cond)          \
-    do {                                \
-        while (!(cond))                 \
-            tci_loop_turn((loop), -1);  \
+#define TURN_UNTIL(loop, cond)         \
+    do {                               \
+        while (!(cond))                \
+            tci_loop_turn((loop), -1); \
     } while (0)
 
 #endif

@@ -68,12 +68,14 @@ static void slow_lane_does_not_starve_the_quick_one(void **state)
     gate slow_gate = {0}, quick_gate = {.is_open = 1};
     gated_job slow[20] = {0}, quick[20] = {0};
     for (size_t i = 0; i < 20; i++) {
-        slow[i] = (gated_job){.job = {.work = wait_at_gate, .done = count_done}, .gate = &slow_gate};
+        slow[i] =
+            (gated_job){.job = {.work = wait_at_gate, .done = count_done}, .gate = &slow_gate};
         tci_job_submit(loop, TCI_JOB_BULK, &slow[i].job);
     }
     wait_for_inside(&slow_gate, 3); /* the lane is full and stuck */
     for (size_t i = 0; i < 20; i++) {
-        quick[i] = (gated_job){.job = {.work = wait_at_gate, .done = count_done}, .gate = &quick_gate};
+        quick[i] =
+            (gated_job){.job = {.work = wait_at_gate, .done = count_done}, .gate = &quick_gate};
         tci_job_submit(loop, TCI_JOB_QUICK, &quick[i].job);
     }
     TURN_UNTIL(loop, tci_loop_pending_jobs(loop) == 20);
@@ -126,7 +128,10 @@ static void leave_work(tci_job *j)
     assert_int_equal(tss_set(l->key, l->note), thrd_success);
 }
 
-static void leave_done(tci_job *j) { TCI_UNUSED(j); }
+static void leave_done(tci_job *j)
+{
+    TCI_UNUSED(j);
+}
 
 static void idle_thread_leaves_and_the_next_job_starts_another(void **state)
 {

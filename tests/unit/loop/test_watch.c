@@ -180,10 +180,8 @@ static void bad_descriptors_are_refused(void **state)
 }
 
 const struct CMUnitTest watch_tests[] = {
-    cmocka_unit_test(socket_reports_what_was_asked),
-    cmocka_unit_test(callback_may_close_any_watch),
-    cmocka_unit_test(lost_reader_shows_as_ready),
-    cmocka_unit_test(regular_file_is_always_ready),
+    cmocka_unit_test(socket_reports_what_was_asked), cmocka_unit_test(callback_may_close_any_watch),
+    cmocka_unit_test(lost_reader_shows_as_ready),    cmocka_unit_test(regular_file_is_always_ready),
     cmocka_unit_test(bad_descriptors_are_refused),
 };
 const size_t nwatch_tests = TCI_ARRAY_LEN(watch_tests);

@@ -7,7 +7,8 @@
 #include <openssl/x509v3.h>
 #include <stdio.h>
 
-static X509 *make_cert(const char *name, EVP_PKEY *key, X509 *issuer, EVP_PKEY *issuer_key, long serial)
+static X509 *make_cert(const char *name, EVP_PKEY *key, X509 *issuer, EVP_PKEY *issuer_key,
+                       long serial)
 {
     X509 *x = X509_new();
     assert_non_null(x);

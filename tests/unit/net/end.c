@@ -14,21 +14,29 @@ tci_loop *new_loop(void)
     return loop;
 }
 
+/* After the peer's end writing goes on; after a failure nothing does. */
+static bool may_write(const end *e)
+{
+    return e->stream != NULL && (!e->is_over || e->result == TC_E_END);
+}
+
 static void over(end *e, int result)
 {
     e->is_over = true;
     e->result = result;
-    if (e->stream != NULL)
-        assert_int_equal(tci_stream_want(e->stream, 0, &e->err), 0);
 }
 
 static void update(end *e)
 {
     tc_err err;
-    bool writes = e->out_at < e->out.len || !e->is_open;
-    unsigned events = (e->is_paused ? 0u : TCI_WATCH_READ) | (writes ? TCI_WATCH_WRITE : 0u);
-    if (e->stream != NULL && !e->is_over)
-        assert_int_equal(tci_stream_want(e->stream, events, &err), 0);
+    unsigned events = 0;
+    if (e->stream == NULL)
+        return;
+    if (!e->is_paused && !e->is_over)
+        events |= TCI_WATCH_READ;
+    if (may_write(e) && (e->out_at < e->out.len || e->ends_after_out || !e->is_open))
+        events |= TCI_WATCH_WRITE;
+    assert_int_equal(tci_stream_want(e->stream, events, &err), 0);
 }
 
 static void read_some(end *e)
@@ -71,7 +79,7 @@ static void write_some(end *e)
 static void on_ready(tci_stream *s, unsigned events)
 {
     end *e = s->user;
-    if (events & TCI_WATCH_WRITE) {
+    if ((events & TCI_WATCH_WRITE) && may_write(e)) {
         e->is_open = true;
         write_some(e);
     }

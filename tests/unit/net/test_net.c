@@ -20,7 +20,7 @@ int main(void)
     if (signal(SIGPIPE, SIG_IGN) == SIG_ERR) /* as net/fd.h asks of programs */
         return 1;
     for (size_t i = 0; i < TCI_ARRAY_LEN(groups); i++)
-        nfailed += _cmocka_run_group_tests(groups[i].name, groups[i].tests, groups[i].ntests, NULL,
-                                           NULL);
+        nfailed +=
+            _cmocka_run_group_tests(groups[i].name, groups[i].tests, groups[i].ntests, NULL, NULL);
     return nfailed;
 }

@@ -30,12 +30,12 @@ typedef struct end {
     tci_stream *stream;
     tci_buf in, out;
     size_t out_at;
-    bool ends_after_out;  /* shutdown_write once out is written */
+    bool ends_after_out;   /* shutdown_write once out is written */
     bool closes_after_out; /* close once out was accepted */
-    bool is_open;         /* WRITE was reported */
-    bool is_over;         /* a read or write failed, or the end came: result, err */
-    bool is_paused;       /* does not read */
-    size_t read_cap;      /* bytes per read; 0: many */
+    bool is_open;          /* WRITE was reported */
+    bool is_over;          /* a read or write failed, or the end came: result, err */
+    bool is_paused;        /* does not read */
+    size_t read_cap;       /* bytes per read; 0: many */
     int result;
     tc_err err;
 } end;
@@ -49,8 +49,8 @@ void end_resume(end *e);
 /* Two streams that are connected; each a socket of a pair. */
 void stream_pair(tci_loop *loop, tci_stream *ret[2]);
 
-/* Files made below the test's folder: an authority, a certificate of it for localhost and 127.0.0.1,
- * and another authority. */
+/* Files made below the test's folder: an authority, a certificate of it for localhost and
+ * 127.0.0.1, and another authority. */
 typedef struct cert_files {
     const char *ca, *other_ca, *cert, *key, *locked_key, *not_pem;
 } cert_files;

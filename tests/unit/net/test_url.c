@@ -38,11 +38,11 @@ static void accepted_addresses(void **state)
     }
     tc_err err;
     tci_url url;
-    assert_int_equal(tci_url_parse(TC_STR("http://u:p@w@h/x?y=/?#z#"),
-                                   TCI_URL_USERINFO | TCI_URL_PATH | TCI_URL_QUERY |
-                                       TCI_URL_FRAGMENT,
-                                   &url, &err),
-                     0);
+    assert_int_equal(
+        tci_url_parse(TC_STR("http://u:p@w@h/x?y=/?#z#"),
+                      TCI_URL_USERINFO | TCI_URL_PATH | TCI_URL_QUERY | TCI_URL_FRAGMENT, &url,
+                      &err),
+        0);
     assert_true(tci_str_eq(url.userinfo, TC_STR("u:p@w")));
     assert_string_equal(url.host, "h");
     assert_true(tci_str_eq(url.path, TC_STR("/x")));
@@ -100,10 +100,10 @@ static void refused_addresses(void **state)
 static void loopback_hosts(void **state)
 {
     TCI_UNUSED(state);
-    static const char *const yes[] = {"localhost", "LOCALHOST.", "a.localhost", "127.0.0.1",
+    static const char *const yes[] = {"localhost", "LOCALHOST.", "a.localhost",     "127.0.0.1",
                                       "127.9.9.9", "::1",        "::ffff:127.0.0.1"};
-    static const char *const no[] = {"localhost.example.com", "example.com", "128.0.0.1", "::2",
-                                     "0.0.0.0",               "",            "xlocalhost"};
+    static const char *const no[] = {
+        "localhost.example.com", "example.com", "128.0.0.1", "::2", "0.0.0.0", "", "xlocalhost"};
     for (size_t i = 0; i < TCI_ARRAY_LEN(yes); i++)
         assert_true(tci_host_is_loopback(tci_str(yes[i])));
     for (size_t i = 0; i < TCI_ARRAY_LEN(no); i++)
@@ -125,8 +125,8 @@ static void numeric_addresses(void **state)
     assert_false(tci_addr_eq(&a, &b));
     assert_int_equal(tci_addr_parse(TC_STR("0.0.0.0:1"), &a, &err), 0);
     assert_true(tci_addr_is_any(&a));
-    static const char *const bad[] = {"",          ":80",        "127.0.0.1",    "::1:80",
-                                      "[::1]",     "[1.2.3.4]:1", "1.2.3.4:65536", "host:80",
+    static const char *const bad[] = {"",           ":80",         "127.0.0.1",     "::1:80",
+                                      "[::1]",      "[1.2.3.4]:1", "1.2.3.4:65536", "host:80",
                                       "1.2.3.4:-1", "1.2.3.4:"};
     for (size_t i = 0; i < TCI_ARRAY_LEN(bad); i++)
         assert_int_equal(tci_addr_parse(tci_str(bad[i]), &a, &err), TC_E_INVALID);

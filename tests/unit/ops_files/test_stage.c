@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,6 +26,16 @@ static int fresh(void **state)
     (void)state;
     world_new();
     return 0;
+}
+
+/* A child that does not outlive a failed test. */
+static pid_t start_child(void)
+{
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+        _exit(97);
+    return pid;
 }
 
 static int open_stage(const char *name, tci_write_mode mode, tci_stage_journal *journal)
@@ -212,8 +223,7 @@ static void case_43_no_write_lands_outside_while_the_parent_flickers(void **stat
     make_folder("root");
     /* The other side never gives us a link whose end we should not write: it changes a plain file
      * name between a file and a link that leads out. */
-    pid_t pid = fork();
-    assert_true(pid >= 0);
+    pid_t pid = start_child();
     if (pid == 0) {
         for (;;) {
             (void)unlink(at("root/f"));
@@ -289,14 +299,13 @@ static void case_32_a_killed_writer_leaves_the_old_file_or_the_new(void **state)
     for (int round = 0; round < 30; round++) {
         int ready[2];
         assert_int_equal(pipe(ready), 0);
-        pid_t pid = fork();
-        assert_true(pid >= 0);
+        pid_t pid = start_child();
         if (pid == 0)
             write_until_killed((char)('A' + 2 * (round % 10)), ready[1]);
         char r;
         assert_int_equal(read(ready[0], &r, 1), 1); /* it writes from now on */
         random = random * 1103515245U + 12345U;
-        struct timespec moment = {.tv_nsec = (long)(random / 65536 % 40000) * 1000};
+        struct timespec moment = {.tv_nsec = (long)(random / 65536 % 60000) * 2500};
         (void)nanosleep(&moment, NULL); /* the moment of the kill, which may be any */
         assert_int_equal(kill(pid, SIGKILL), 0);
         assert_int_equal(waitpid(pid, NULL, 0), pid);
@@ -338,8 +347,7 @@ static void a_replay_removes_only_candidates(void **state)
     make_folder("run");
     make_folder("d");
     put_text("precious", "x");
-    pid_t pid = fork();
-    assert_true(pid >= 0);
+    pid_t pid = start_child();
     if (pid == 0) {
         tci_stage_journal *j = NULL;
         if (tci_stage_journal_open(path("run"), &j, NULL, &err) < 0)
@@ -472,8 +480,7 @@ static void case_33_a_full_disk_keeps_the_old_file(void **state)
 {
     (void)state;
     make_folder("disk");
-    pid_t pid = fork();
-    assert_true(pid >= 0);
+    pid_t pid = start_child();
     if (pid == 0)
         _exit(on_a_full_disk());
     int status = 0;

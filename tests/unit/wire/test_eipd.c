@@ -152,7 +152,8 @@ static void test_magic_version_and_lengths(void **state)
     static const struct {
         size_t at;
         char value;
-    } breaks[] = {{0, 'e'}, {3, 'X'}, {4, 0}, {4, 2}, {9, 4}, {9, 2}, {8, 1}, {11, 4}, {23, 1}, {23, 3}, {20, 1}};
+    } breaks[] = {{0, 'e'}, {3, 'X'}, {4, 0},  {4, 2},  {9, 4}, {9, 2},
+                  {8, 1},   {11, 4},  {23, 1}, {23, 3}, {20, 1}};
     for (size_t i = 0; i < TCI_ARRAY_LEN(breaks); i++) {
         char broken[256];
         memcpy(broken, bytes, n);

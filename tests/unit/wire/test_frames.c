@@ -130,7 +130,8 @@ static void feeder_free(feeder *f)
     free(f);
 }
 
-static void expect_pieces(tc_str input, size_t first, size_t each, bool gathers, const char *expected)
+static void expect_pieces(tc_str input, size_t first, size_t each, bool gathers,
+                          const char *expected)
 {
     feeder *f = feeder_new(gathers);
     feed(f, tci_str_sub(input, 0, first));
@@ -243,7 +244,8 @@ static void test_each_header_rule(void **state)
         expect_error(cases[i].lines, cases[i].text);
 }
 
-/* "Content-Length: 1", then X lines of the given whole lengths (line ends included), then the rest. */
+/* "Content-Length: 1", then X lines of the given whole lengths (line ends included), then the rest.
+ */
 static tc_str lines_of(char *out, const size_t *lens, size_t nlens, const char *rest)
 {
     size_t at = (size_t)snprintf(out, INPUT_MAX, "Content-Length: 1\r\n");
@@ -262,7 +264,8 @@ static void test_limits_of_lines_and_header(void **state)
 {
     char in[INPUT_MAX];
     size_t fits[] = {4096}, over[] = {4097};
-    size_t total[] = {4000, 4000, 8192 - 8000 - 19 - 2}, total_over[] = {4000, 4000, 8193 - 8000 - 19 - 2};
+    size_t total[] = {4000, 4000, 8192 - 8000 - 19 - 2},
+           total_over[] = {4000, 4000, 8193 - 8000 - 19 - 2};
     TCI_UNUSED(state);
     expect(lines_of(in, fits, 1, "\r\nx"), "C1:x;eof0:;");
     expect(lines_of(in, over, 1, "\r\nx"), "!46:stdio frame header line exceeds its byte;");
@@ -323,11 +326,13 @@ static void test_heads_are_the_reference_bytes(void **state)
         TC_STR("Content-Length: 87\r\nContent-Type: application/json; charset=utf-8\r\n\r\n");
     assert_true(tci_str_eq(tci_str_of(out, n), control));
     n = tci_frames_put_head(out, TCI_FRAME_DATA, 0);
-    tc_str data = TC_STR("Content-Length: 0\r\nContent-Type: application/vnd.a13n.eip-data\r\n\r\n");
+    tc_str data =
+        TC_STR("Content-Length: 0\r\nContent-Type: application/vnd.a13n.eip-data\r\n\r\n");
     assert_true(tci_str_eq(tci_str_of(out, n), data));
     n = tci_frames_put_head(out, TCI_FRAME_CONTROL, UINT64_MAX);
     assert_true(n <= sizeof out);
-    assert_true(tci_str_starts(tci_str_of(out, n), TC_STR("Content-Length: 18446744073709551615\r")));
+    assert_true(
+        tci_str_starts(tci_str_of(out, n), TC_STR("Content-Length: 18446744073709551615\r")));
 }
 
 int main(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * HTTP/1.1 messages: the same events however the input is cut, limits, and what is refused because two
- * readers could read it differently. */
+ * HTTP/1.1 messages: the same events however the input is cut, limits, and what is refused because
+ * two readers could read it differently. */
 #include "wire/http1.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -148,7 +148,8 @@ static void test_requests(void **state)
     REQUEST("GET / HTTP/1.0\r\n\r\n", "[GET /|];.");
     REQUEST("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\nGET / HTTP/1.0\r\n\r\n",
             "[GET /|Connection=keep-alive|k];[GET /|];.");
-    REQUEST("GET / HTTP/1.1\r\nConnection: close\r\n\r\nGET", "[GET /|Connection=close|];!PROTOCOL");
+    REQUEST("GET / HTTP/1.1\r\nConnection: close\r\n\r\nGET",
+            "[GET /|Connection=close|];!PROTOCOL");
     REQUEST("POST / HTTP/1.1\r\nExpect: 100-Continue\r\nContent-Length: 1\r\n\r\nx",
             "[POST /|Expect=100-Continue|Content-Length=1|blkx]x;.");
     REQUEST("GET / HTTP/1.1\r\nX:\r\n\r\n", "[GET /|X=|k];.");
@@ -209,7 +210,8 @@ static void test_end_inside_a_message(void **state)
 
 static void test_upgrades(void **state)
 {
-    static const char ask[] = "GET /ws HTTP/1.1\r\nUpgrade: websocket\r\nConnection: x, Upgrade\r\n\r\n";
+    static const char ask[] =
+        "GET /ws HTTP/1.1\r\nUpgrade: websocket\r\nConnection: x, Upgrade\r\n\r\n";
     TCI_UNUSED(state);
     expect(TCI_HTTP1_REQUEST, TCI_HTTP1_UPGRADE,
            TC_STR("GET /ws HTTP/1.1\r\nUpgrade: websocket\r\nConnection: x, Upgrade\r\n\r\nframes"),
@@ -228,7 +230,8 @@ static void test_upgrades(void **state)
     expect(TCI_HTTP1_RESPONSE, TCI_HTTP1_UPGRADE | TCI_HTTP1_TO_CONNECT,
            TC_STR("HTTP/1.1 200 OK\r\n\r\ntls"), "[200 OK|u]^tls");
     expect(TCI_HTTP1_RESPONSE, TCI_HTTP1_UPGRADE | TCI_HTTP1_TO_CONNECT,
-           TC_STR("HTTP/1.1 407 No\r\nContent-Length: 1\r\n\r\nx"), "[407 No|Content-Length=1|blk]x;.");
+           TC_STR("HTTP/1.1 407 No\r\nContent-Length: 1\r\n\r\nx"),
+           "[407 No|Content-Length=1|blk]x;.");
 }
 
 static void test_what_two_readers_could_read_differently(void **state)
@@ -278,17 +281,28 @@ static void test_what_two_readers_could_read_differently(void **state)
         expect(TCI_HTTP1_REQUEST, 0, tci_str(in), is_coding ? "!UNSUPPORTED" : "!PARSE");
     }
     REQUEST("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", "!PARSE");
-    RESPONSE("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n", "!PARSE");
+    RESPONSE("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n",
+             "!PARSE");
     RESPONSE("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n", "!PARSE");
 }
 
 static void test_broken_start_lines(void **state)
 {
     static const char *const lines[] = {
-        "GET  / HTTP/1.1", "GET /  HTTP/1.1", "GET / HTTP/1.1 ", " GET / HTTP/1.1",
-        "GET\t/ HTTP/1.1", "GET / http/1.1",  "GET /",           "GET",
-        "G@T / HTTP/1.1",  "GET /\x7f HTTP/1.1", "GET /\xc3\xa9 HTTP/1.1", "GET / HTTP/11",
-        "get / HTTP/1.1",  "NOSUCH / HTTP/1.1",
+        "GET  / HTTP/1.1",
+        "GET /  HTTP/1.1",
+        "GET / HTTP/1.1 ",
+        " GET / HTTP/1.1",
+        "GET\t/ HTTP/1.1",
+        "GET / http/1.1",
+        "GET /",
+        "GET",
+        "G@T / HTTP/1.1",
+        "GET /\x7f HTTP/1.1",
+        "GET /\xc3\xa9 HTTP/1.1",
+        "GET / HTTP/11",
+        "get / HTTP/1.1",
+        "NOSUCH / HTTP/1.1",
     };
     TCI_UNUSED(state);
     for (size_t i = 0; i < TCI_ARRAY_LEN(lines); i++) {
@@ -313,11 +327,25 @@ static void test_broken_start_lines(void **state)
 static void test_broken_chunks(void **state)
 {
     static const char *const bodies[] = {
-        "5 \r\nhello\r\n",     " 5\r\nhello\r\n",  "+5\r\nhello\r\n",       "-5\r\nhello\r\n",
-        "0x5\r\nhello\r\n",    "5\nhello\r\n",     "5\r\nhello\n0\r\n",     "5\r\nhello0\r\n\r\n",
-        "5\r\nhelloX\r\n",     "\r\nhello\r\n",    "g\r\nhello\r\n",        "5;a\nb\r\nhello\r\n",
-        "5;a\rb\r\nhello\r\n", "5\rhello\r\n",     "5\r\rhello\r\n",        "10000000000000000\r\nx",
-        "5,\r\nhello\r\n",     "5;\x01\r\nhello\r\n", "0\r\n\nGET / HTTP/1.1\r\n\r\n",
+        "5 \r\nhello\r\n",
+        " 5\r\nhello\r\n",
+        "+5\r\nhello\r\n",
+        "-5\r\nhello\r\n",
+        "0x5\r\nhello\r\n",
+        "5\nhello\r\n",
+        "5\r\nhello\n0\r\n",
+        "5\r\nhello0\r\n\r\n",
+        "5\r\nhelloX\r\n",
+        "\r\nhello\r\n",
+        "g\r\nhello\r\n",
+        "5;a\nb\r\nhello\r\n",
+        "5;a\rb\r\nhello\r\n",
+        "5\rhello\r\n",
+        "5\r\rhello\r\n",
+        "10000000000000000\r\nx",
+        "5,\r\nhello\r\n",
+        "5;\x01\r\nhello\r\n",
+        "0\r\n\nGET / HTTP/1.1\r\n\r\n",
     };
     TCI_UNUSED(state);
     for (size_t i = 0; i < TCI_ARRAY_LEN(bodies); i++) {
@@ -382,7 +410,8 @@ static void test_limits(void **state)
     size_t fixed = make_head(in, 0, 0);
     assert_int_equal(run(in, make_head(in, 1, TCI_HTTP1_HEAD_MAX - fixed - 5), 65536), 0);
     assert_int_equal(run(in, make_head(in, 1, TCI_HTTP1_HEAD_MAX - fixed - 5), 1), 0);
-    assert_int_equal(run(in, make_head(in, 1, TCI_HTTP1_HEAD_MAX - fixed - 4), 65536), TC_E_TOO_BIG);
+    assert_int_equal(run(in, make_head(in, 1, TCI_HTTP1_HEAD_MAX - fixed - 4), 65536),
+                     TC_E_TOO_BIG);
     assert_int_equal(run(in, make_head(in, 1, TCI_HTTP1_HEAD_MAX - fixed - 4), 1), TC_E_TOO_BIG);
     memset(in, 'A', ROOM);
     assert_int_equal(run(in, ROOM, ROOM), TC_E_TOO_BIG);
@@ -415,7 +444,8 @@ static void test_emitters(void **state)
     tci_http1_put_status(&b, 204);
     assert_int_equal(tci_http1_put_header(&b, TC_STR("X-A"), TC_STR("b\tc"), &err), 0);
     assert_int_equal(tci_http1_put_header(&b, TC_STR("X A"), TC_STR("b"), &err), TC_E_INVALID);
-    assert_int_equal(tci_http1_put_header(&b, TC_STR("X"), TC_STR("b\r\nY: c"), &err), TC_E_INVALID);
+    assert_int_equal(tci_http1_put_header(&b, TC_STR("X"), TC_STR("b\r\nY: c"), &err),
+                     TC_E_INVALID);
     assert_int_equal(tci_http1_put_header(&b, TC_STR(""), TC_STR("b"), &err), TC_E_INVALID);
     tci_http1_put_end(&b);
     assert_true(
