@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A session on a daemon started as a child: write a file, read it back, run a command when the daemon
- * offers commands.
+ * A session on a daemon started as a child: write a file, read it back, run a command when the
+ * daemon offers commands.
  *
  *     local_session DAEMON FOLDER */
 #include <stdio.h>
@@ -45,7 +45,9 @@ static int use(tc_session *session, const char *folder, tc_result *result, tc_er
         printf("no commands here\n");
         return 0;
     }
-    tc_command command = {sizeof command};
+    tc_command command;
+    memset(&command, 0, sizeof command);
+    command.size = sizeof command;
     command.script = TC_STR("wc -c < hello.txt");
     tc_exec_result run;
     if (tc_session_exec(session, &call, &command, &run, err) < 0)
@@ -72,7 +74,9 @@ int main(int argc, char **argv)
         return fail("start", &err);
 
     tc_pair full_control = {TC_STR("A13N_ENVD_FULL_CONTROL"), TC_STR("true")};
-    tc_spawn_options spawn = {sizeof spawn};
+    tc_spawn_options spawn;
+    memset(&spawn, 0, sizeof spawn);
+    spawn.size = sizeof spawn;
     spawn.program = text(argv[1]);
     spawn.set_env = &full_control;
     spawn.nset_env = 1;
@@ -81,7 +85,9 @@ int main(int argc, char **argv)
         return fail("daemon", &err);
     printf("device on %.*s\n", TC_STR_ARG(tc_device_get_info(device)->system.os));
 
-    tc_session_options options = {sizeof options};
+    tc_session_options options;
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
     options.working_directory = text(argv[2]);
     if (tc_session_open(device, NULL, &options, &session, &err) < 0)
         return fail("session", &err);

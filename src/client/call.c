@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A request from the caller's side: filling in its context, sending, waiting, decoding strictly, and
- * saying what is known of a change. The caller's thread. Invariant: the evidence is set before any
- * return, and NOT_STARTED is claimed only where it is proved. */
+ * A request from the caller's side: filling in its context, sending, waiting, decoding strictly,
+ * and saying what is known of a change. The caller's thread. Invariant: the evidence is set before
+ * any return, and NOT_STARTED is claimed only where it is proved. */
 #include "client/client_int.h"
 
 #include "proto/gen/errors.h"
@@ -17,7 +17,10 @@ int tci_call_check(const tc_call *opts, tc_err *err)
     return 0;
 }
 
-static bool is_change(const tci_method *m) { return m->replay == TCI_REPLAY_TERMINAL; }
+static bool is_change(const tci_method *m)
+{
+    return m->replay == TCI_REPLAY_TERMINAL;
+}
 
 /* ---- the context of a request ---- */
 
@@ -55,7 +58,10 @@ static int fill_context(tci_ask *ask, const tci_method *m, tc_err *err)
 
 /* ---- sending and waiting ---- */
 
-static void start_on_loop(tci_post *post) { tci_call_start(TCI_CONTAINER(post, tci_call, start)); }
+static void start_on_loop(tci_post *post)
+{
+    tci_call_start(TCI_CONTAINER(post, tci_call, start));
+}
 
 static void stop_on_loop(tci_post *post)
 {
@@ -165,12 +171,14 @@ static tc_outcome outcome_of_error(const tci_eip_error_data *d)
         d->error_type == TCI_EIP_ERROR_TYPE_OPERATION_IN_PROGRESS)
         return TC_OUTCOME_UNKNOWN;
     switch (d->dispatch_stage) {
-    case TCI_EIP_DISPATCH_STAGE_PRE_DISPATCH: return TC_OUTCOME_NOT_STARTED;
+    case TCI_EIP_DISPATCH_STAGE_PRE_DISPATCH:
+        return TC_OUTCOME_NOT_STARTED;
     case TCI_EIP_DISPATCH_STAGE_COMPLETED:
         return d->has_receipt ? outcome_of_receipt(&d->receipt) : TC_OUTCOME_DONE;
     case TCI_EIP_DISPATCH_STAGE_DISPATCHING:
     case TCI_EIP_DISPATCH_STAGE_DISPATCHED:
-    case TCI_EIP_DISPATCH_STAGE_UNKNOWN: break;
+    case TCI_EIP_DISPATCH_STAGE_UNKNOWN:
+        break;
     }
     return TC_OUTCOME_UNKNOWN;
 }
@@ -292,7 +300,8 @@ int tci_ask_begin(tci_ask *ask, tci_wake *wake, tci_call **ret_call, tc_err *err
     if (rc < 0)
         return rc;
     if (ask->opts->operation_id.len > TCI_EIP_OPERATION_ID_MAX)
-        return tc_err_set(err, TC_E_INVALID, "operation id over %d bytes", TCI_EIP_OPERATION_ID_MAX);
+        return tc_err_set(err, TC_E_INVALID, "operation id over %d bytes",
+                          TCI_EIP_OPERATION_ID_MAX);
     tci_call *call = tci_new(tci_call);
     if (call == NULL)
         return tci_err_no_memory(err);

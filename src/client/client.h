@@ -49,12 +49,10 @@ void tci_device_on_end(tc_device *d, void (*fn)(void *arg), void *arg);
 int tci_session_end(tc_session *s, tc_ctx *ctx, tc_err *err);
 /* Both streams of a command to their ends, whichever has something first. Ends with the stream's
  * last word in ret_out and ret_err, whose texts live in r. */
-int tci_session_follow_both(tc_session *s, tc_ctx *ctx, tc_result *r, tc_str out_reference,
-                            tc_str err_reference,
-                            int (*sink)(void *user, bool is_err, const void *bytes, size_t len,
-                                        tc_err *err),
-                            void *user, tc_output *ret_out, tc_output *ret_err,
-                            tc_err *err) TC_CHECKED;
+int tci_session_follow_both(
+    tc_session *s, tc_ctx *ctx, tc_result *r, tc_str out_reference, tc_str err_reference,
+    int (*sink)(void *user, bool is_err, const void *bytes, size_t len, tc_err *err), void *user,
+    tc_output *ret_out, tc_output *ret_err, tc_err *err) TC_CHECKED;
 /* Are two boundaries the same? */
 bool tci_boundary_eq(const tc_boundary *a, const tc_boundary *b);
 

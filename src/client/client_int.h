@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Inside of the client. A caller's thread builds a request and waits; the loop thread owns the
- * connection, its sessions and all that is in flight. Between them go posts (towards the loop) and fields
- * guarded by the runtime's lock (towards the caller). */
+ * connection, its sessions and all that is in flight. Between them go posts (towards the loop) and
+ * fields guarded by the runtime's lock (towards the caller). */
 #ifndef TCI_CLIENT_INT_H
 #define TCI_CLIENT_INT_H
 
@@ -100,11 +100,11 @@ typedef struct tci_lane_queue {
 
 /* A carrier. All on the loop thread. */
 typedef struct tci_conn_vtable {
-    /* Take the request over to the wire. A failure that concerns more than this request is reported by
-     * tci_conn_fail, not here. */
+    /* Take the request over to the wire. A failure that concerns more than this request is reported
+     * by tci_conn_fail, not here. */
     void (*send)(tci_conn *c, tci_pending *p);
-    /* Nobody waits for the answer any more. p may be gone after this. True: it was taken back before
-     * any of it reached the peer, and has no effect. */
+    /* Nobody waits for the answer any more. p may be gone after this. True: it was taken back
+     * before any of it reached the peer, and has no effect. */
     bool (*abandon)(tci_conn *c, tci_pending *p);
     /* Not one byte has been written yet. */
     bool (*is_untouched)(const tci_pending *p);
@@ -238,8 +238,8 @@ struct tci_pending {
     struct tci_http_call *http;
     tci_held *held; /* an answer whose length is known */
     size_t held_len;
-    tci_buf body; /* one whose length is not */
-    bool is_refused;   /* http_err says why */
+    tci_buf body;    /* one whose length is not */
+    bool is_refused; /* http_err says why */
     bool refused_unsent;
     bool *unsent; /* told when the call ends, to who takes it back */
     tc_err http_err;
@@ -284,11 +284,11 @@ typedef struct tci_ask {
     tc_session *session; /* NULL for device methods */
     const tc_call *opts;
     int method;
-    void *params;     /* its context, if it has one, is filled in */
-    void *result;     /* decoded into, borrowing from opts->result */
-    int64_t limit_ms; /* our own patience without any deadline; 0: none */
-    tc_str operation_id; /* filled in: that of the context */
-    bool is_reply;       /* filled in: an answer came */
+    void *params;                    /* its context, if it has one, is filled in */
+    void *result;                    /* decoded into, borrowing from opts->result */
+    int64_t limit_ms;                /* our own patience without any deadline; 0: none */
+    tc_str operation_id;             /* filled in: that of the context */
+    bool is_reply;                   /* filled in: an answer came */
     const tci_eip_error_data *error; /* filled in when the answer was an error */
 } tci_ask;
 
@@ -317,7 +317,7 @@ struct tci_block {
     tci_xfer *xfer;
     tci_out out;
     uint64_t offset;
-    size_t len, cap;  /* payload */
+    size_t len, cap; /* payload */
     char *payload;
     size_t head_cap;
     bool is_out;  /* writer: the carrier still writes it */
@@ -363,7 +363,7 @@ struct tci_xfer {
     tci_block *writing;
     bool is_end_asked, is_paused, is_writable;
     /* under the lock */
-    tci_list ready; /* reader: blocks to consume; writer: blocks to fill again */
+    tci_list ready;   /* reader: blocks to consume; writer: blocks to fill again */
     unsigned nblocks; /* writer: blocks in existence */
     bool is_attached, is_ended, is_reset, is_failed;
     int code;
@@ -424,15 +424,13 @@ int tci_device_start_own(tc_runtime *rt, tci_conn *c, tc_ctx *ctx, const tc_devi
 void tci_conn_set_limits(tci_conn *c, const tc_device_options *options);
 
 /* Framed carrier over descriptors, which are taken over, also on failure. */
-int tci_framed_open_own(tc_runtime *rt, int read_fd, int write_fd,
-                        const tc_device_options *options, tci_conn **ret_conn,
-                        tc_err *err) TC_CHECKED;
+int tci_framed_open_own(tc_runtime *rt, int read_fd, int write_fd, const tc_device_options *options,
+                        tci_conn **ret_conn, tc_err *err) TC_CHECKED;
 int tci_device_options_check(const tc_device_options *o, tc_err *err) TC_CHECKED;
 /* What is wrong with a list of offered methods; NULL: nothing. */
 const char *tci_methods_fault(const tc_strs *methods, bool session_only);
 
 /* ---- generated structs to public ones ---- */
-
 
 void tci_to_file_info(const tci_eip_file_info *in, tc_file_info *out);
 void tci_to_status(const tci_eip_process_status *in, tc_process_status *out);

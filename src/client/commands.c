@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Session methods for commands and ports. Output is in output.c. The caller's thread. Invariant: how
- * a command ended is a result; only what prevents knowing it is an error. */
+ * Session methods for commands and ports. Output is in output.c. The caller's thread. Invariant:
+ * how a command ended is a result; only what prevents knowing it is an error. */
 #include "client/session_int.h"
 
 /* ---- the request ---- */
@@ -211,7 +211,8 @@ int tc_session_process_release(tc_session *s, const tc_call *call, tc_str handle
 static tci_eip_port_target put_port(uint16_t port, tc_port_address address)
 {
     return (tci_eip_port_target){
-        .address = address == TC_PORT_ANY ? TCI_EIP_PORT_ADDRESS_ANY : TCI_EIP_PORT_ADDRESS_LOOPBACK,
+        .address =
+            address == TC_PORT_ANY ? TCI_EIP_PORT_ADDRESS_ANY : TCI_EIP_PORT_ADDRESS_LOOPBACK,
         .port = port,
     };
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What is in flight on a connection: lanes, the table of requests by id, and ending everything at
- * once. Leaves bytes to the carriers and sessions to sess.c. Loop thread, but for close. Invariant: a call
- * is finished exactly once, and its pending entry outlives it until the carrier lets go of it. */
+ * once. Leaves bytes to the carriers and sessions to sess.c. Loop thread, but for close. Invariant:
+ * a call is finished exactly once, and its pending entry outlives it until the carrier lets go of
+ * it. */
 #include "client/client_int.h"
 
 enum { ORDINARY_MAX = 224, DEVICE_MAX = 8, GRACE_MS = 2500 };
@@ -103,9 +104,12 @@ static tci_lane_queue *lane_of(tci_conn *c, tci_sess *s, const tci_method *m)
     if (s == NULL)
         return &c->device_lane;
     switch (m->lane) {
-    case TCI_LANE_CLEANUP: return &s->cleanup;
-    case TCI_LANE_KEEPALIVE: return &s->keepalive;
-    case TCI_LANE_ORDINARY: break;
+    case TCI_LANE_CLEANUP:
+        return &s->cleanup;
+    case TCI_LANE_KEEPALIVE:
+        return &s->keepalive;
+    case TCI_LANE_ORDINARY:
+        break;
     }
     return &s->ordinary;
 }
@@ -145,8 +149,7 @@ static tci_pending *send_request(tci_conn *c, tci_sess *s, const tci_method *m, 
 static void start_now(tci_call *call, tci_lane_queue *lane)
 {
     tci_conn *c = call->conn;
-    tci_pending *p =
-        send_request(c, call->sess, call->method, call->id, &call->request, lane);
+    tci_pending *p = send_request(c, call->sess, call->method, call->id, &call->request, lane);
     if (p == NULL) {
         tc_err err;
         tci_err_no_memory(&err);
@@ -199,7 +202,8 @@ static void pump(tci_conn *c)
     bool again = true;
     while (again && c->nwaiting > 0 && !c->is_dead) {
         again = pump_lane(c, &c->device_lane);
-        TCI_LIST_EACH (&c->sessions, link) {
+        TCI_LIST_EACH(&c->sessions, link)
+        {
             tci_sess *s = TCI_CONTAINER(link, tci_sess, link);
             again |= pump_lane(c, &s->cleanup);
             again |= pump_lane(c, &s->ordinary);
@@ -250,7 +254,10 @@ static void abandon(tci_call *call)
     tci_call_finish(call, call->stop_err.code, &call->stop_err, is_unsent);
 }
 
-static void on_grace(tci_timer *t) { abandon(TCI_CONTAINER(t, tci_call, grace)); }
+static void on_grace(tci_timer *t)
+{
+    abandon(TCI_CONTAINER(t, tci_call, grace));
+}
 
 void tci_call_stop(tci_call *call)
 {
@@ -269,7 +276,8 @@ void tci_call_stop(tci_call *call)
 
 static tci_pending *find_pending(tci_conn *c, uint64_t id)
 {
-    TCI_LIST_EACH (&c->buckets[id % TCI_CONN_BUCKETS], link) {
+    TCI_LIST_EACH(&c->buckets[id % TCI_CONN_BUCKETS], link)
+    {
         tci_pending *p = TCI_CONTAINER(link, tci_pending, link);
         if (p->id == id)
             return p;
@@ -363,7 +371,8 @@ void tci_conn_lane_fail(tci_conn *c, tci_lane_queue *lane, const tc_err *err)
 static void fail_pending(tci_conn *c, const tc_err *err)
 {
     for (size_t i = 0; i < TCI_CONN_BUCKETS; i++)
-        TCI_LIST_EACH (&c->buckets[i], link) {
+        TCI_LIST_EACH(&c->buckets[i], link)
+        {
             tci_pending *p = TCI_CONTAINER(link, tci_pending, link);
             if (p->call != NULL)
                 tci_call_finish(p->call, err->code, err, c->v->is_unsent(p));
@@ -373,7 +382,8 @@ static void fail_pending(tci_conn *c, const tc_err *err)
 void tci_conn_fail_session(tci_conn *c, tci_sess *s, const tc_err *err)
 {
     for (size_t i = 0; i < TCI_CONN_BUCKETS; i++)
-        TCI_LIST_EACH (&c->buckets[i], link) {
+        TCI_LIST_EACH(&c->buckets[i], link)
+        {
             tci_pending *p = TCI_CONTAINER(link, tci_pending, link);
             tci_call *call = p->sess == s ? p->call : NULL;
             if (call == NULL)
@@ -386,7 +396,8 @@ void tci_conn_fail_session(tci_conn *c, tci_sess *s, const tc_err *err)
 void tci_conn_forget_session(tci_conn *c, tci_sess *s)
 {
     for (size_t i = 0; i < TCI_CONN_BUCKETS; i++)
-        TCI_LIST_EACH (&c->buckets[i], link) {
+        TCI_LIST_EACH(&c->buckets[i], link)
+        {
             tci_pending *p = TCI_CONTAINER(link, tci_pending, link);
             if (p->sess != s)
                 continue;
@@ -405,15 +416,16 @@ void tci_conn_fail(tci_conn *c, const tc_err *err)
     atomic_store(&c->is_alive, false);
     tci_conn_lane_fail(c, &c->device_lane, err);
     fail_pending(c, err);
-    TCI_LIST_EACH (&c->sessions, link) {
+    TCI_LIST_EACH(&c->sessions, link)
+    {
         tci_sess *s = TCI_CONTAINER(link, tci_sess, link);
         s->is_left_open = !s->is_dead;
         tci_sess_fail(s, err);
     }
     c->v->stop(c);
     for (size_t i = 0; i < TCI_CONN_BUCKETS; i++)
-        TCI_LIST_EACH (&c->buckets[i], link)
-            drop_pending(c, TCI_CONTAINER(link, tci_pending, link));
+        TCI_LIST_EACH(&c->buckets[i], link)
+    drop_pending(c, TCI_CONTAINER(link, tci_pending, link));
 }
 
 /* ---- closing, from any thread ---- */

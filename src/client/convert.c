@@ -27,10 +27,14 @@ bool tci_strs_has(const tc_strs *list, tc_str s)
 static tc_file_kind to_kind(tci_eip_entry_kind kind)
 {
     switch (kind) {
-    case TCI_EIP_ENTRY_KIND_FILE: return TC_FILE_REGULAR;
-    case TCI_EIP_ENTRY_KIND_DIRECTORY: return TC_FILE_DIRECTORY;
-    case TCI_EIP_ENTRY_KIND_SYMLINK: return TC_FILE_SYMLINK;
-    case TCI_EIP_ENTRY_KIND_OTHER: break;
+    case TCI_EIP_ENTRY_KIND_FILE:
+        return TC_FILE_REGULAR;
+    case TCI_EIP_ENTRY_KIND_DIRECTORY:
+        return TC_FILE_DIRECTORY;
+    case TCI_EIP_ENTRY_KIND_SYMLINK:
+        return TC_FILE_SYMLINK;
+    case TCI_EIP_ENTRY_KIND_OTHER:
+        break;
     }
     return TC_FILE_OTHER;
 }
@@ -53,13 +57,20 @@ void tci_to_file_info(const tci_eip_file_info *in, tc_file_info *out)
 static tc_process_phase to_phase(tci_eip_process_phase phase)
 {
     switch (phase) {
-    case TCI_EIP_PROCESS_PHASE_STARTING: return TC_PROCESS_STARTING;
-    case TCI_EIP_PROCESS_PHASE_RUNNING: return TC_PROCESS_RUNNING;
-    case TCI_EIP_PROCESS_PHASE_EXITED: return TC_PROCESS_EXITED;
-    case TCI_EIP_PROCESS_PHASE_SIGNALED: return TC_PROCESS_SIGNALED;
-    case TCI_EIP_PROCESS_PHASE_TIMED_OUT: return TC_PROCESS_TIMED_OUT;
-    case TCI_EIP_PROCESS_PHASE_CANCELLED: return TC_PROCESS_CANCELLED;
-    case TCI_EIP_PROCESS_PHASE_FAILED: break;
+    case TCI_EIP_PROCESS_PHASE_STARTING:
+        return TC_PROCESS_STARTING;
+    case TCI_EIP_PROCESS_PHASE_RUNNING:
+        return TC_PROCESS_RUNNING;
+    case TCI_EIP_PROCESS_PHASE_EXITED:
+        return TC_PROCESS_EXITED;
+    case TCI_EIP_PROCESS_PHASE_SIGNALED:
+        return TC_PROCESS_SIGNALED;
+    case TCI_EIP_PROCESS_PHASE_TIMED_OUT:
+        return TC_PROCESS_TIMED_OUT;
+    case TCI_EIP_PROCESS_PHASE_CANCELLED:
+        return TC_PROCESS_CANCELLED;
+    case TCI_EIP_PROCESS_PHASE_FAILED:
+        break;
     }
     return TC_PROCESS_FAILED;
 }
@@ -67,12 +78,18 @@ static tc_process_phase to_phase(tci_eip_process_phase phase)
 static tc_termination to_termination(tci_eip_termination_reason reason)
 {
     switch (reason) {
-    case TCI_EIP_TERMINATION_REASON_EXIT: return TC_TERMINATION_EXIT;
-    case TCI_EIP_TERMINATION_REASON_SIGNAL: return TC_TERMINATION_SIGNAL;
-    case TCI_EIP_TERMINATION_REASON_TIMEOUT: return TC_TERMINATION_TIMEOUT;
-    case TCI_EIP_TERMINATION_REASON_CANCELLED: return TC_TERMINATION_CANCELLED;
-    case TCI_EIP_TERMINATION_REASON_OUTPUT_LIMIT: return TC_TERMINATION_OUTPUT_LIMIT;
-    case TCI_EIP_TERMINATION_REASON_BACKEND_LOST: break;
+    case TCI_EIP_TERMINATION_REASON_EXIT:
+        return TC_TERMINATION_EXIT;
+    case TCI_EIP_TERMINATION_REASON_SIGNAL:
+        return TC_TERMINATION_SIGNAL;
+    case TCI_EIP_TERMINATION_REASON_TIMEOUT:
+        return TC_TERMINATION_TIMEOUT;
+    case TCI_EIP_TERMINATION_REASON_CANCELLED:
+        return TC_TERMINATION_CANCELLED;
+    case TCI_EIP_TERMINATION_REASON_OUTPUT_LIMIT:
+        return TC_TERMINATION_OUTPUT_LIMIT;
+    case TCI_EIP_TERMINATION_REASON_BACKEND_LOST:
+        break;
     }
     return TC_TERMINATION_BACKEND_LOST;
 }
@@ -80,9 +97,12 @@ static tc_termination to_termination(tci_eip_termination_reason reason)
 static tc_signal to_signal(tci_eip_process_signal sig)
 {
     switch (sig) {
-    case TCI_EIP_PROCESS_SIGNAL_INTERRUPT: return TC_SIGNAL_INTERRUPT;
-    case TCI_EIP_PROCESS_SIGNAL_TERMINATE: return TC_SIGNAL_TERMINATE;
-    case TCI_EIP_PROCESS_SIGNAL_KILL: break;
+    case TCI_EIP_PROCESS_SIGNAL_INTERRUPT:
+        return TC_SIGNAL_INTERRUPT;
+    case TCI_EIP_PROCESS_SIGNAL_TERMINATE:
+        return TC_SIGNAL_TERMINATE;
+    case TCI_EIP_PROCESS_SIGNAL_KILL:
+        break;
     }
     return TC_SIGNAL_KILL;
 }
@@ -90,10 +110,14 @@ static tc_signal to_signal(tci_eip_process_signal sig)
 static tc_cleanup to_cleanup(tci_eip_cleanup_outcome cleanup)
 {
     switch (cleanup) {
-    case TCI_EIP_CLEANUP_OUTCOME_PENDING: return TC_CLEANUP_PENDING;
-    case TCI_EIP_CLEANUP_OUTCOME_COMPLETE: return TC_CLEANUP_COMPLETE;
-    case TCI_EIP_CLEANUP_OUTCOME_RESIDUAL_CONFINED: return TC_CLEANUP_RESIDUAL_CONFINED;
-    case TCI_EIP_CLEANUP_OUTCOME_FAILED: break;
+    case TCI_EIP_CLEANUP_OUTCOME_PENDING:
+        return TC_CLEANUP_PENDING;
+    case TCI_EIP_CLEANUP_OUTCOME_COMPLETE:
+        return TC_CLEANUP_COMPLETE;
+    case TCI_EIP_CLEANUP_OUTCOME_RESIDUAL_CONFINED:
+        return TC_CLEANUP_RESIDUAL_CONFINED;
+    case TCI_EIP_CLEANUP_OUTCOME_FAILED:
+        break;
     }
     return TC_CLEANUP_FAILED;
 }
@@ -138,11 +162,16 @@ void tci_to_process(const tci_eip_process_info *in, tc_process *out)
 static tc_receipt_stage to_stage(tci_eip_receipt_stage stage)
 {
     switch (stage) {
-    case TCI_EIP_RECEIPT_STAGE_ACCEPTED: return TC_RECEIPT_ACCEPTED;
-    case TCI_EIP_RECEIPT_STAGE_DISPATCHED: return TC_RECEIPT_DISPATCHED;
-    case TCI_EIP_RECEIPT_STAGE_EXEC_CONFIRMED: return TC_RECEIPT_EXEC_CONFIRMED;
-    case TCI_EIP_RECEIPT_STAGE_COMPLETED: return TC_RECEIPT_COMPLETED;
-    case TCI_EIP_RECEIPT_STAGE_UNKNOWN: break;
+    case TCI_EIP_RECEIPT_STAGE_ACCEPTED:
+        return TC_RECEIPT_ACCEPTED;
+    case TCI_EIP_RECEIPT_STAGE_DISPATCHED:
+        return TC_RECEIPT_DISPATCHED;
+    case TCI_EIP_RECEIPT_STAGE_EXEC_CONFIRMED:
+        return TC_RECEIPT_EXEC_CONFIRMED;
+    case TCI_EIP_RECEIPT_STAGE_COMPLETED:
+        return TC_RECEIPT_COMPLETED;
+    case TCI_EIP_RECEIPT_STAGE_UNKNOWN:
+        break;
     }
     return TC_RECEIPT_UNKNOWN;
 }
@@ -150,11 +179,16 @@ static tc_receipt_stage to_stage(tci_eip_receipt_stage stage)
 static tc_receipt_outcome to_outcome(tci_eip_receipt_outcome outcome)
 {
     switch (outcome) {
-    case TCI_EIP_RECEIPT_OUTCOME_SUCCEEDED: return TC_RECEIPT_SUCCEEDED;
-    case TCI_EIP_RECEIPT_OUTCOME_FAILED: return TC_RECEIPT_FAILED;
-    case TCI_EIP_RECEIPT_OUTCOME_CANCELLED: return TC_RECEIPT_CANCELLED;
-    case TCI_EIP_RECEIPT_OUTCOME_TIMED_OUT: return TC_RECEIPT_TIMED_OUT;
-    case TCI_EIP_RECEIPT_OUTCOME_UNKNOWN: break;
+    case TCI_EIP_RECEIPT_OUTCOME_SUCCEEDED:
+        return TC_RECEIPT_SUCCEEDED;
+    case TCI_EIP_RECEIPT_OUTCOME_FAILED:
+        return TC_RECEIPT_FAILED;
+    case TCI_EIP_RECEIPT_OUTCOME_CANCELLED:
+        return TC_RECEIPT_CANCELLED;
+    case TCI_EIP_RECEIPT_OUTCOME_TIMED_OUT:
+        return TC_RECEIPT_TIMED_OUT;
+    case TCI_EIP_RECEIPT_OUTCOME_UNKNOWN:
+        break;
     }
     return TC_RECEIPT_OUTCOME_UNKNOWN;
 }
@@ -182,9 +216,15 @@ void tci_to_port(const tci_eip_port_observation *in, tc_port *out)
         .observed_at = to_time(true, in->observed_at),
     };
     switch (in->status) {
-    case TCI_EIP_PORT_STATUS_LISTENING: out->status = TC_PORT_LISTENING; break;
-    case TCI_EIP_PORT_STATUS_NOT_LISTENING: out->status = TC_PORT_NOT_LISTENING; break;
-    case TCI_EIP_PORT_STATUS_UNKNOWN: out->status = TC_PORT_UNKNOWN; break;
+    case TCI_EIP_PORT_STATUS_LISTENING:
+        out->status = TC_PORT_LISTENING;
+        break;
+    case TCI_EIP_PORT_STATUS_NOT_LISTENING:
+        out->status = TC_PORT_NOT_LISTENING;
+        break;
+    case TCI_EIP_PORT_STATUS_UNKNOWN:
+        out->status = TC_PORT_UNKNOWN;
+        break;
     }
 }
 
@@ -210,9 +250,12 @@ void tci_to_limits(const tci_eip_limits *in, tc_limits *out)
 static tc_egress_mode to_egress_mode(tci_eip_egress_mode mode)
 {
     switch (mode) {
-    case TCI_EIP_EGRESS_MODE_INHERIT: return TC_EGRESS_INHERIT;
-    case TCI_EIP_EGRESS_MODE_DENY: return TC_EGRESS_DENY;
-    case TCI_EIP_EGRESS_MODE_CONTROLLED: break;
+    case TCI_EIP_EGRESS_MODE_INHERIT:
+        return TC_EGRESS_INHERIT;
+    case TCI_EIP_EGRESS_MODE_DENY:
+        return TC_EGRESS_DENY;
+    case TCI_EIP_EGRESS_MODE_CONTROLLED:
+        break;
     }
     return TC_EGRESS_CONTROLLED;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Contexts: a deadline and a cancel flag with a word to wait on. Leaves waiting to the calls. Any thread;
- * cancelling also from signal handlers, so it only stores and wakes. Invariant: the flag is set
- * before anybody is woken. */
+ * Contexts: a deadline and a cancel flag with a word to wait on. Leaves waiting to the calls. Any
+ * thread; cancelling also from signal handlers, so it only stores and wakes. Invariant: the flag is
+ * set before anybody is woken. */
 #include "client/client_int.h"
 
 static int64_t deadline_after(int64_t timeout_ms)
@@ -25,7 +25,10 @@ int tc_ctx_new(int64_t timeout_ms, tc_ctx **ret_ctx, tc_err *err)
     return 0;
 }
 
-void tc_ctx_free(tc_ctx *ctx) { tci_free(ctx); }
+void tc_ctx_free(tc_ctx *ctx)
+{
+    tci_free(ctx);
+}
 
 void tc_ctx_cancel(tc_ctx *ctx)
 {
@@ -33,7 +36,10 @@ void tc_ctx_cancel(tc_ctx *ctx)
     tci_wake_all(&ctx->wake);
 }
 
-bool tc_ctx_is_cancelled(const tc_ctx *ctx) { return atomic_load(&ctx->is_cancelled); }
+bool tc_ctx_is_cancelled(const tc_ctx *ctx)
+{
+    return atomic_load(&ctx->is_cancelled);
+}
 
 int64_t tc_ctx_remaining_ms(const tc_ctx *ctx)
 {
@@ -49,7 +55,10 @@ void tc_ctx_reset(tc_ctx *ctx, int64_t timeout_ms)
     ctx->deadline_ns = deadline_after(timeout_ms);
 }
 
-int64_t tci_ctx_deadline_ns(const tc_ctx *ctx) { return ctx != NULL ? ctx->deadline_ns : 0; }
+int64_t tci_ctx_deadline_ns(const tc_ctx *ctx)
+{
+    return ctx != NULL ? ctx->deadline_ns : 0;
+}
 
 int tci_ctx_check(const tc_ctx *ctx, tc_err *err)
 {

@@ -169,9 +169,15 @@ void tc_device_close(tc_device *d)
     tci_free(d);
 }
 
-bool tc_device_is_alive(const tc_device *d) { return atomic_load(&d->conn->is_alive); }
+bool tc_device_is_alive(const tc_device *d)
+{
+    return atomic_load(&d->conn->is_alive);
+}
 
-const tc_device_info *tc_device_get_info(const tc_device *d) { return &d->info; }
+const tc_device_info *tc_device_get_info(const tc_device *d)
+{
+    return &d->info;
+}
 
 bool tc_device_has_method(const tc_device *d, tc_str method)
 {
@@ -184,7 +190,10 @@ void tci_device_on_end(tc_device *d, void (*fn)(void *arg), void *arg)
     d->on_end_arg = arg;
 }
 
-tc_runtime *tci_device_runtime(const tc_device *d) { return d->rt; }
+tc_runtime *tci_device_runtime(const tc_device *d)
+{
+    return d->rt;
+}
 
 /* ---- calls ---- */
 
@@ -205,8 +214,8 @@ int tc_device_describe(tc_device *d, const tc_call *call, tc_device_info *ret_in
     if (rc < 0)
         return rc;
     const char *fault = tci_methods_fault(&info.available_methods, false);
-    if (fault == NULL && (!tci_str_eq(info.device_id, d->info.device_id) ||
-                          info.generation != d->info.generation))
+    if (fault == NULL &&
+        (!tci_str_eq(info.device_id, d->info.device_id) || info.generation != d->info.generation))
         fault = "it became another device";
     if (fault == NULL && !tci_boundary_eq(&info.boundary, &d->info.boundary))
         fault = "its boundary changed";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Session methods for files, but for streamed content (transfer.c). The caller's thread. Invariant: a
- * change carries its own operation id, and its evidence says what became of it. */
+ * Session methods for files, but for streamed content (transfer.c). The caller's thread. Invariant:
+ * a change carries its own operation id, and its evidence says what became of it. */
 #include "client/client_int.h"
 
 #include "client/session_int.h"
@@ -80,8 +80,8 @@ int tc_session_read_text(tc_session *s, const tc_call *call, tc_str path,
 }
 
 static int to_file_page(tc_session *s, const tc_call *call, const tci_eip_file_list_entry *items,
-                        size_t count, uint64_t asked_offset, uint32_t asked_max,
-                        tc_file_page *page, tc_err *err)
+                        size_t count, uint64_t asked_offset, uint32_t asked_max, tc_file_page *page,
+                        tc_err *err)
 {
     if (page->offset != asked_offset || count > asked_max)
         return tci_session_violation(s, err, "another page than asked for");
@@ -172,7 +172,10 @@ int tc_session_find(tc_session *s, const tc_call *call, tc_str root, tc_str patt
     return rc;
 }
 
-static uint32_t clamp_u32(uint64_t v) { return (uint32_t)tci_min_u64(v, UINT32_MAX); }
+static uint32_t clamp_u32(uint64_t v)
+{
+    return (uint32_t)tci_min_u64(v, UINT32_MAX);
+}
 
 static void put_search(const tc_search_options *o, tci_eip_file_search_params *p)
 {
@@ -238,10 +241,14 @@ int tc_session_search(tc_session *s, const tc_call *call, tc_str root, tc_str qu
 tci_eip_write_mode tci_put_write_mode(tc_write_mode mode)
 {
     switch (mode) {
-    case TC_WRITE_CREATE: return TCI_EIP_WRITE_MODE_CREATE;
-    case TC_WRITE_REPLACE: return TCI_EIP_WRITE_MODE_REPLACE;
-    case TC_WRITE_APPEND: return TCI_EIP_WRITE_MODE_APPEND;
-    case TC_WRITE_UPSERT: break;
+    case TC_WRITE_CREATE:
+        return TCI_EIP_WRITE_MODE_CREATE;
+    case TC_WRITE_REPLACE:
+        return TCI_EIP_WRITE_MODE_REPLACE;
+    case TC_WRITE_APPEND:
+        return TCI_EIP_WRITE_MODE_APPEND;
+    case TC_WRITE_UPSERT:
+        break;
     }
     return TCI_EIP_WRITE_MODE_UPSERT;
 }
@@ -348,10 +355,14 @@ int tc_session_move(tc_session *s, const tc_call *call, tc_str source, tc_str de
 static tci_eip_entry_kind put_kind(tc_file_kind kind)
 {
     switch (kind) {
-    case TC_FILE_REGULAR: return TCI_EIP_ENTRY_KIND_FILE;
-    case TC_FILE_DIRECTORY: return TCI_EIP_ENTRY_KIND_DIRECTORY;
-    case TC_FILE_SYMLINK: return TCI_EIP_ENTRY_KIND_SYMLINK;
-    case TC_FILE_OTHER: break;
+    case TC_FILE_REGULAR:
+        return TCI_EIP_ENTRY_KIND_FILE;
+    case TC_FILE_DIRECTORY:
+        return TCI_EIP_ENTRY_KIND_DIRECTORY;
+    case TC_FILE_SYMLINK:
+        return TCI_EIP_ENTRY_KIND_SYMLINK;
+    case TC_FILE_OTHER:
+        break;
     }
     return TCI_EIP_ENTRY_KIND_OTHER;
 }

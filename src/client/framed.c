@@ -112,8 +112,8 @@ static void add_rest(batch *b, tci_out *out)
             skip -= out->parts[i].len;
             continue;
         }
-        b->v[b->nv++] = (tci_iovec){(const char *)out->parts[i].ptr + skip,
-                                    out->parts[i].len - skip};
+        b->v[b->nv++] =
+            (tci_iovec){(const char *)out->parts[i].ptr + skip, out->parts[i].len - skip};
         skip = 0;
     }
 }
@@ -275,8 +275,10 @@ static int parse(tci_framed *f, tc_err *err)
             return rc;
         f->at += used;
         switch (event) {
-        case TCI_FRAMES_MORE: break;
-        case TCI_FRAMES_PART: return begin_part(f, err);
+        case TCI_FRAMES_MORE:
+            break;
+        case TCI_FRAMES_PART:
+            return begin_part(f, err);
         case TCI_FRAMES_FRAME:
             rc = frame.kind == TCI_FRAME_CONTROL ? take_control(f, frame.body, err)
                                                  : take_data(f, frame.body, NULL, err);
@@ -371,7 +373,10 @@ static bool framed_is_untouched(const tci_pending *p)
     return !p->is_written && p->out.nsent == 0;
 }
 
-static bool framed_is_unsent(const tci_pending *p) { return !p->is_written; }
+static bool framed_is_unsent(const tci_pending *p)
+{
+    return !p->is_written;
+}
 
 static bool framed_abandon(tci_conn *c, tci_pending *p)
 {
@@ -403,7 +408,8 @@ static const tci_conn_vtable framed_vtable = {
 
 void tci_conn_set_limits(tci_conn *c, const tc_device_options *o)
 {
-    atomic_store(&c->max_request_bytes, o->max_request_bytes > 0 ? o->max_request_bytes : REQUEST_MAX);
+    atomic_store(&c->max_request_bytes,
+                 o->max_request_bytes > 0 ? o->max_request_bytes : REQUEST_MAX);
     atomic_store(&c->max_response_bytes,
                  o->max_response_bytes > 0 ? o->max_response_bytes : RESPONSE_MAX);
     atomic_store(&c->max_frame_bytes, o->max_frame_bytes > 0 ? o->max_frame_bytes : FRAME_MAX);
@@ -461,8 +467,8 @@ static void open_on_loop(void *arg)
         job->code = tci_framed_start_own(job->framed, stream, job->err);
 }
 
-int tci_framed_open_own(tc_runtime *rt, int read_fd, int write_fd,
-                        const tc_device_options *options, tci_conn **ret_conn, tc_err *err)
+int tci_framed_open_own(tc_runtime *rt, int read_fd, int write_fd, const tc_device_options *options,
+                        tci_conn **ret_conn, tc_err *err)
 {
     tci_framed *f = NULL;
     open_job job = {.read_fd = read_fd, .write_fd = write_fd, .err = err};

@@ -34,7 +34,7 @@ typedef struct tci_framed {
     tci_frames reader;
     char *buf; /* unread input: [at, len) */
     size_t at, len;
-    tci_held *part_held; /* a body being gathered: control */
+    tci_held *part_held;   /* a body being gathered: control */
     tci_block *part_block; /* or data */
     char *part;
     size_t part_len, part_got;
@@ -48,7 +48,10 @@ typedef struct tci_framed {
     tci_hatch hatch;
 } tci_framed;
 
-static inline tci_framed *tci_framed_of(tci_conn *c) { return TCI_CONTAINER(c, tci_framed, base); }
+static inline tci_framed *tci_framed_of(tci_conn *c)
+{
+    return TCI_CONTAINER(c, tci_framed, base);
+}
 
 int tci_framed_new(tc_runtime *rt, const tc_device_options *options, tci_framed **ret_framed,
                    tc_err *err) TC_CHECKED;

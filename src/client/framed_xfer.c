@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Transfers over data frames: attaching, the window of eight chunks, credit, ends and resets. Leaves
- * content and digests to the caller's side (xfer.c). Loop thread. Invariant: a frame that does
- * not fit the state ends the session, since nothing after it can be trusted. */
+ * Transfers over data frames: attaching, the window of eight chunks, credit, ends and resets.
+ * Leaves content and digests to the caller's side (xfer.c). Loop thread. Invariant: a frame that
+ * does not fit the state ends the session, since nothing after it can be trusted. */
 #include "client/framed.h"
 
 /* A frame without payload, made and freed here. */
@@ -37,7 +37,8 @@ static void put_small(tci_xfer *x, tci_eipd_kind kind, tci_eipd_status status, u
     }
     tci_eipd_put_head(&data, s->bytes);
     size_t head = tci_frames_put_head(s->head, TCI_FRAME_DATA, len);
-    s->out = (tci_out){.parts = {{s->head, head}, {s->bytes, len}}, .nparts = 2, .done = small_done};
+    s->out =
+        (tci_out){.parts = {{s->head, head}, {s->bytes, len}}, .nparts = 2, .done = small_done};
     tci_framed_put(tci_framed_of(x->conn), &s->out);
 }
 
@@ -51,7 +52,8 @@ void tci_framed_xfer_start(tci_xfer *x)
 
 static void chunk_done(tci_out *out, bool is_written)
 {
-    TCI_UNUSED(is_written); /* it stays in x->sent until its credit, or until the transfer is over */
+    TCI_UNUSED(
+        is_written); /* it stays in x->sent until its credit, or until the transfer is over */
     tci_block *b = TCI_CONTAINER(out, tci_block, out);
     b->is_out = false;
     if (b->xfer == NULL)
@@ -168,7 +170,8 @@ static const char *got_credit(tci_xfer *x, uint64_t end)
 {
     if (x->is_read || (x->state != TCI_XFER_OPEN && x->state != TCI_XFER_ENDING))
         return "credit out of place";
-    TCI_LIST_EACH (&x->sent, link) {
+    TCI_LIST_EACH(&x->sent, link)
+    {
         const tci_block *b = TCI_CONTAINER(link, tci_block, link);
         if (b->is_out)
             break; /* not even written: it cannot have been received */
@@ -232,12 +235,19 @@ static const char *dispatch(tci_xfer *x, const tci_eipd *frame, tci_block **b)
             *b = NULL; /* delivered */
         return wrong;
     }
-    case TCI_EIPD_CREDIT: return got_credit(x, frame->offset);
-    case TCI_EIPD_END: return got_end(x, frame);
-    case TCI_EIPD_END_ACK: return got_end_ack(x, frame);
-    case TCI_EIPD_ATTACHED: return got_attached(x);
-    case TCI_EIPD_RESET: got_reset(x, frame); return NULL;
-    case TCI_EIPD_ATTACH: break;
+    case TCI_EIPD_CREDIT:
+        return got_credit(x, frame->offset);
+    case TCI_EIPD_END:
+        return got_end(x, frame);
+    case TCI_EIPD_END_ACK:
+        return got_end_ack(x, frame);
+    case TCI_EIPD_ATTACHED:
+        return got_attached(x);
+    case TCI_EIPD_RESET:
+        got_reset(x, frame);
+        return NULL;
+    case TCI_EIPD_ATTACH:
+        break;
     }
     return "a frame that only clients send";
 }

@@ -13,18 +13,27 @@ static tc_code code_of_status(unsigned status)
 {
     switch (status) {
     case 401:
-    case 403: return TC_E_AUTH;
+    case 403:
+        return TC_E_AUTH;
     case 404:
-    case 405: return TC_E_INCOMPATIBLE;
-    case 408: return TC_E_TIMEOUT;
-    case 409: return TC_E_BAD_HANDLE;
-    case 413: return TC_E_QUOTA;
-    case 429: return TC_E_BUSY;
-    case 500: return TC_E_IO;
+    case 405:
+        return TC_E_INCOMPATIBLE;
+    case 408:
+        return TC_E_TIMEOUT;
+    case 409:
+        return TC_E_BAD_HANDLE;
+    case 413:
+        return TC_E_QUOTA;
+    case 429:
+        return TC_E_BUSY;
+    case 500:
+        return TC_E_IO;
     case 502:
     case 503:
-    case 504: return TC_E_CONNECT;
-    default: return TC_E_PROTOCOL;
+    case 504:
+        return TC_E_CONNECT;
+    default:
+        return TC_E_PROTOCOL;
     }
 }
 
@@ -40,7 +49,8 @@ static int refuse_status(unsigned status, tc_err *err)
     return tc_err_set(err, code, "the daemon answered with status %u", status);
 }
 
-int tci_http_check_head(const tci_http_head *head, unsigned status, tc_str media_type, tc_err *err)
+int tci_eip_http_check_head(const tci_http_head *head, unsigned status, tc_str media_type,
+                            tc_err *err)
 {
     tc_str value;
     size_t count = 0;
@@ -55,12 +65,15 @@ int tci_http_check_head(const tci_http_head *head, unsigned status, tc_str media
 }
 
 /* Before the request was even looked at: see the order of the daemon's checks. */
-static bool is_status_unsent(unsigned status) { return status >= 300 && status < 500; }
+static bool is_status_unsent(unsigned status)
+{
+    return status >= 300 && status < 500;
+}
 
 static void on_head(tci_http_call *call, const tci_http_head *head)
 {
     tci_pending *p = tci_http_call_user(call);
-    if (tci_http_check_head(head, 200, TC_STR("application/json"), &p->http_err) < 0) {
+    if (tci_eip_http_check_head(head, 200, TC_STR("application/json"), &p->http_err) < 0) {
         p->is_refused = true;
         p->refused_unsent = is_status_unsent(head->status);
         return;
@@ -139,14 +152,14 @@ static const tci_http_call_handler request_handler = {
 
 /* ---- requests ---- */
 
-void tci_http_fill(tci_http_conn *h, tci_http_request *request)
+void tci_eip_http_fill(tci_eip_http *h, tci_http_request *request)
 {
     request->scheme = tci_str(tci_url_scheme_name(h->url.scheme));
     request->host = tci_str(h->url.host);
     request->port = h->url.port;
 }
 
-static int post_control(tci_http_conn *h, tc_str body, const tci_http_call_handler *handler,
+static int post_control(tci_eip_http *h, tc_str body, const tci_http_call_handler *handler,
                         void *user, tci_http_call **ret_call, tc_err *err)
 {
     tci_http_header headers[HEADERS] = {
@@ -162,7 +175,7 @@ static int post_control(tci_http_conn *h, tc_str body, const tci_http_call_handl
         .handler = handler,
         .user = user,
     };
-    tci_http_fill(h, &request);
+    tci_eip_http_fill(h, &request);
     return tci_http_call_start(h->client, &request, ret_call, err);
 }
 
@@ -171,7 +184,7 @@ static void http_send(tci_conn *c, tci_pending *p)
     tc_err err;
     p->conn = c;
     p->is_busy = true;
-    if (post_control(tci_http_conn_of(c), tci_buf_str(&p->request), &request_handler, p, &p->http,
+    if (post_control(tci_eip_http_of(c), tci_buf_str(&p->request), &request_handler, p, &p->http,
                      &err) == 0)
         return;
     p->is_busy = false;
@@ -199,11 +212,11 @@ static bool http_never(const tci_pending *p)
 /* ---- leaving ---- */
 
 typedef struct farewell {
-    tci_http_conn *conn;
+    tci_eip_http *conn;
     tci_buf body;
 } farewell;
 
-static void finish_stop(tci_http_conn *h)
+static void finish_stop(tci_eip_http *h)
 {
     if (!h->is_stopping)
         return;
@@ -219,14 +232,14 @@ static void finish_stop(tci_http_conn *h)
 
 static void on_stop(tci_later *later)
 {
-    tci_http_conn *h = TCI_CONTAINER(later, tci_http_conn, stop);
+    tci_eip_http *h = TCI_CONTAINER(later, tci_eip_http, stop);
     if (h->nclosing == 0)
         finish_stop(h);
 }
 
 static void on_stop_timer(tci_timer *t)
 {
-    tci_http_conn *h = TCI_CONTAINER(t, tci_http_conn, stop_timer);
+    tci_eip_http *h = TCI_CONTAINER(t, tci_eip_http, stop_timer);
     finish_stop(h);
 }
 
@@ -236,7 +249,7 @@ static void on_farewell_done(tci_http_call *call, int result, bool not_sent, con
     TCI_UNUSED(not_sent);
     TCI_UNUSED(err);
     farewell *f = tci_http_call_user(call);
-    tci_http_conn *h = f->conn;
+    tci_eip_http *h = f->conn;
     tci_buf_done(&f->body);
     tci_free(f);
     h->nclosing--;
@@ -262,7 +275,7 @@ static const tci_http_call_handler farewell_handler = {
     .on_done = on_farewell_done,
 };
 
-static void say_farewell(tci_http_conn *h, tci_sess *s)
+static void say_farewell(tci_eip_http *h, tci_sess *s)
 {
     tci_eip_session_close_params none = {0};
     const tci_method *m = &tci_eip_methods[TCI_EIP_SESSION_CLOSE];
@@ -286,7 +299,7 @@ static void say_farewell(tci_http_conn *h, tci_sess *s)
 
 static void http_stop(tci_conn *c)
 {
-    tci_http_conn *h = tci_http_conn_of(c);
+    tci_eip_http *h = tci_eip_http_of(c);
     if (h->client == NULL) {
         tci_conn_stopped(c);
         return;
@@ -294,7 +307,8 @@ static void http_stop(tci_conn *c)
     h->is_stopping = true;
     c->rt->nbusy++;
     /* Nobody closes the carrier for the daemon, so sessions would live on until they expire. */
-    TCI_LIST_EACH (&c->sessions, link) {
+    TCI_LIST_EACH(&c->sessions, link)
+    {
         tci_sess *s = TCI_CONTAINER(link, tci_sess, link);
         if (s->is_left_open)
             say_farewell(h, s);
@@ -308,33 +322,33 @@ static void http_stop(tci_conn *c)
 
 static void http_free(tci_conn *c)
 {
-    tci_http_conn *h = tci_http_conn_of(c);
+    tci_eip_http *h = tci_eip_http_of(c);
     tci_tls_ctx_free(h->tls);
     tci_secret_done(&h->authorization);
     tci_free(h);
 }
 
-const tci_conn_vtable tci_http_conn_vtable = {
+const tci_conn_vtable tci_eip_http_vtable = {
     .send = http_send,
     .abandon = http_abandon,
     .is_untouched = http_never,
     .is_unsent = http_never,
-    .xfer_start = tci_http_xfer_start,
-    .xfer_give = tci_http_xfer_give,
-    .xfer_end = tci_http_xfer_end,
-    .xfer_reset = tci_http_xfer_reset,
-    .xfer_forget = tci_http_xfer_forget,
+    .xfer_start = tci_eip_http_xfer_start,
+    .xfer_give = tci_eip_http_xfer_give,
+    .xfer_end = tci_eip_http_xfer_end,
+    .xfer_reset = tci_eip_http_xfer_reset,
+    .xfer_forget = tci_eip_http_xfer_forget,
     .stop = http_stop,
     .free = http_free,
 };
 
-int tci_http_conn_new(tc_runtime *rt, const tc_http_options *http, const tc_device_options *options,
-                      tci_http_conn **ret_conn, tc_err *err)
+int tci_eip_http_new(tc_runtime *rt, const tc_http_options *http, const tc_device_options *options,
+                     tci_eip_http **ret_conn, tc_err *err)
 {
-    tci_http_conn *h = tci_new(tci_http_conn);
+    tci_eip_http *h = tci_new(tci_eip_http);
     if (h == NULL)
         return tci_err_no_memory(err);
-    tci_conn_init(&h->base, &tci_http_conn_vtable, rt);
+    tci_conn_init(&h->base, &tci_eip_http_vtable, rt);
     tci_conn_set_limits(&h->base, options);
     h->stop.cb = on_stop;
     int rc = tci_url_parse(http->endpoint, 0, &h->url, err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The HTTP carrier: a request is a POST, a transfer a streamed body. Inside of the client; loop thread. */
+ * The HTTP carrier: a request is a POST, a transfer a streamed body. Inside of the client; loop
+ * thread. */
 #ifndef TCI_CLIENT_HTTP_H
 #define TCI_CLIENT_HTTP_H
 
@@ -9,7 +10,7 @@
 #include "net/dial.h"
 #include "net/http_client.h"
 
-typedef struct tci_http_conn {
+typedef struct tci_eip_http {
     tci_conn base;
     tci_http_dialler dialler;
     tci_tls_ctx *tls;
@@ -20,28 +21,28 @@ typedef struct tci_http_conn {
     tci_timer stop_timer;
     unsigned nclosing; /* sessions told to close while we leave */
     bool is_stopping;
-} tci_http_conn;
+} tci_eip_http;
 
-static inline tci_http_conn *tci_http_conn_of(tci_conn *c)
+static inline tci_eip_http *tci_eip_http_of(tci_conn *c)
 {
-    return TCI_CONTAINER(c, tci_http_conn, base);
+    return TCI_CONTAINER(c, tci_eip_http, base);
 }
 
 /* Checked options, and what was read for them. */
-int tci_http_conn_new(tc_runtime *rt, const tc_http_options *http, const tc_device_options *options,
-                      tci_http_conn **ret_conn, tc_err *err) TC_CHECKED;
+int tci_eip_http_new(tc_runtime *rt, const tc_http_options *http, const tc_device_options *options,
+                     tci_eip_http **ret_conn, tc_err *err) TC_CHECKED;
 /* The rest of the request is the caller's. */
-void tci_http_fill(tci_http_conn *h, tci_http_request *request);
+void tci_eip_http_fill(tci_eip_http *h, tci_http_request *request);
 /* What an answer must look like. err: why not. */
-int tci_http_check_head(const tci_http_head *head, unsigned status, tc_str media_type,
-                        tc_err *err) TC_CHECKED;
+int tci_eip_http_check_head(const tci_http_head *head, unsigned status, tc_str media_type,
+                            tc_err *err) TC_CHECKED;
 
-extern const tci_conn_vtable tci_http_conn_vtable;
+extern const tci_conn_vtable tci_eip_http_vtable;
 
-void tci_http_xfer_start(tci_xfer *x);
-void tci_http_xfer_give(tci_xfer *x, tci_block *b);
-void tci_http_xfer_end(tci_xfer *x);
-void tci_http_xfer_reset(tci_xfer *x, tci_eipd_status status);
-void tci_http_xfer_forget(tci_xfer *x);
+void tci_eip_http_xfer_start(tci_xfer *x);
+void tci_eip_http_xfer_give(tci_xfer *x, tci_block *b);
+void tci_eip_http_xfer_end(tci_xfer *x);
+void tci_eip_http_xfer_reset(tci_xfer *x, tci_eipd_status status);
+void tci_eip_http_xfer_forget(tci_xfer *x);
 
 #endif

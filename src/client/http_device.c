@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Devices behind HTTP(S): checking options, reading credentials, TLS, and dialling through the
- * runtime's proxies. The caller's thread, but for dialling. Invariant: a credential never shows in an
- * error, and never leaves the machine in plain text unless that was allowed. */
+ * runtime's proxies. The caller's thread, but for dialling. Invariant: a credential never shows in
+ * an error, and never leaves the machine in plain text unless that was allowed. */
 #include "client/http.h"
 
 #include "plat/file.h"
@@ -57,7 +57,7 @@ int tc_http_options_check(const tc_http_options *http, tc_err *err)
     return rc;
 }
 
-static int authorize(tci_http_conn *h, tc_str credential, tc_err *err)
+static int authorize(tci_eip_http *h, tc_str credential, tc_err *err)
 {
     int rc = check_credential(credential, err);
     if (rc < 0)
@@ -70,7 +70,7 @@ static int authorize(tci_http_conn *h, tc_str credential, tc_err *err)
     return rc;
 }
 
-static int load_credential(tci_http_conn *h, const tc_http_options *http, tc_err *err)
+static int load_credential(tci_eip_http *h, const tc_http_options *http, tc_err *err)
 {
     if (http->credential.len > 0)
         return authorize(h, http->credential, err);
@@ -111,7 +111,7 @@ static int configure_tls(void *ssl_ctx, void *user, tc_err *err)
     return u->http->tls_setup(u->http->tls_user, ssl_ctx, err);
 }
 
-static int load_tls(tci_http_conn *h, const tc_http_options *http, tc_err *err)
+static int load_tls(tci_eip_http *h, const tc_http_options *http, tc_err *err)
 {
     if (!h->url.is_tls)
         return 0;
@@ -162,7 +162,7 @@ static int dial(tci_http_dialler *dialler, tc_str scheme, tc_str host, unsigned 
     TCI_UNUSED(scheme); /* the connection has one origin, and it is in the url */
     TCI_UNUSED(host);
     TCI_UNUSED(port);
-    tci_http_conn *h = TCI_CONTAINER(dialler, tci_http_conn, dialler);
+    tci_eip_http *h = TCI_CONTAINER(dialler, tci_eip_http, dialler);
     tc_runtime *rt = h->base.rt;
     tci_proxy proxy = {.is_used = false};
     int rc = tci_proxy_for(h->url.scheme, tci_str(h->url.host), h->url.port, env_of_runtime, rt,
@@ -196,7 +196,7 @@ static void cancel_dial(tci_http_dialler *dialler, tci_http_dial *d)
 /* ---- opening ---- */
 
 typedef struct open_job {
-    tci_http_conn *conn;
+    tci_eip_http *conn;
     int code;
     tc_err *err;
 } open_job;
@@ -204,7 +204,7 @@ typedef struct open_job {
 static void open_on_loop(void *arg)
 {
     open_job *job = arg;
-    tci_http_conn *h = job->conn;
+    tci_eip_http *h = job->conn;
     tci_http_client_options o = {.dialler = &h->dialler};
     job->code = tci_http_client_new(h->base.rt->loop, &o, &h->client, job->err);
     if (job->code == 0)
@@ -216,12 +216,12 @@ int tc_device_connect_http(tc_runtime *rt, tc_ctx *ctx, const tc_http_options *h
 {
     tc_device_options none = {.size = sizeof none};
     const tc_device_options *o = options != NULL ? options : &none;
-    tci_http_conn *h = NULL;
+    tci_eip_http *h = NULL;
     int rc = tci_device_options_check(o, err);
     if (rc == 0)
         rc = tc_http_options_check(http, err);
     if (rc == 0)
-        rc = tci_http_conn_new(rt, http, o, &h, err);
+        rc = tci_eip_http_new(rt, http, o, &h, err);
     if (rc < 0)
         return rc;
     h->dialler = (tci_http_dialler){.dial = dial, .cancel = cancel_dial};

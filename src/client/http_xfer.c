@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Transfers as HTTP bodies. Loop thread. Invariant: what a body's end means is decided by the control call that
- * follows; here only that it ended cleanly. */
+ * Transfers as HTTP bodies. Loop thread. Invariant: what a body's end means is decided by the
+ * control call that follows; here only that it ended cleanly. */
 #include "client/http.h"
 
 enum { BLOCKS_AHEAD = 16, BLOCKS_RESUME = 8, XFER_HEADERS = 5 };
 
-static tci_http_conn *conn_of(const tci_xfer *x) { return tci_http_conn_of(x->conn); }
-
-static int start_call(tci_xfer *x, tc_str method, bool streams, const tci_http_call_handler *handler,
-                      tci_http_call **ret_call, tc_err *err)
+static tci_eip_http *conn_of(const tci_xfer *x)
 {
-    tci_http_conn *h = conn_of(x);
+    return tci_eip_http_of(x->conn);
+}
+
+static int start_call(tci_xfer *x, tc_str method, bool streams,
+                      const tci_http_call_handler *handler, tci_http_call **ret_call, tc_err *err)
+{
+    tci_eip_http *h = conn_of(x);
     tci_http_header headers[XFER_HEADERS] = {
         {TC_STR("Authorization"), tci_secret_str(&h->authorization)},
         {TC_STR("Content-Type"), TC_STR("application/octet-stream")},
@@ -29,7 +32,7 @@ static int start_call(tci_xfer *x, tc_str method, bool streams, const tci_http_c
         .handler = handler,
         .user = x,
     };
-    tci_http_fill(h, &request);
+    tci_eip_http_fill(h, &request);
     return tci_http_call_start(h->client, &request, ret_call, err);
 }
 
@@ -44,7 +47,7 @@ static void fail_with(tci_xfer *x, const tc_err *err)
 static void read_head(tci_http_call *call, const tci_http_head *head)
 {
     tci_xfer *x = tci_http_call_user(call);
-    if (tci_http_check_head(head, 200, TC_STR("application/octet-stream"), &x->http_err) < 0)
+    if (tci_eip_http_check_head(head, 200, TC_STR("application/octet-stream"), &x->http_err) < 0)
         return;
     x->state = TCI_XFER_OPEN;
     tci_xfer_tell(x, &x->is_attached);
@@ -102,13 +105,16 @@ static const tci_http_call_handler read_handler = {
 static void write_head(tci_http_call *call, const tci_http_head *head)
 {
     tci_xfer *x = tci_http_call_user(call);
-    if (tci_http_check_head(head, 204, TC_STR("application/octet-stream"), &x->http_err) < 0)
+    if (tci_eip_http_check_head(head, 204, TC_STR("application/octet-stream"), &x->http_err) < 0)
         return;
     if (x->state != TCI_XFER_ENDING)
         tc_err_set(&x->http_err, TC_E_PROTOCOL, "an upload acknowledged before its end");
 }
 
-static void recycle(tci_xfer *x, tci_block *b) { tci_xfer_deliver(x, b); }
+static void recycle(tci_xfer *x, tci_block *b)
+{
+    tci_xfer_deliver(x, b);
+}
 
 static void write_more(tci_xfer *x)
 {
@@ -188,7 +194,7 @@ static const tci_http_call_handler write_handler = {
 
 /* ---- the carrier's side of transfers ---- */
 
-void tci_http_xfer_start(tci_xfer *x)
+void tci_eip_http_xfer_start(tci_xfer *x)
 {
     tc_err err;
     x->state = TCI_XFER_ATTACHING;
@@ -197,7 +203,7 @@ void tci_http_xfer_start(tci_xfer *x)
         tci_xfer_fail(x, &err);
 }
 
-void tci_http_xfer_give(tci_xfer *x, tci_block *b)
+void tci_eip_http_xfer_give(tci_xfer *x, tci_block *b)
 {
     if (!x->is_read) {
         tci_list_push_back(&x->queue, &b->link);
@@ -212,7 +218,7 @@ void tci_http_xfer_give(tci_xfer *x, tci_block *b)
     }
 }
 
-void tci_http_xfer_end(tci_xfer *x)
+void tci_eip_http_xfer_end(tci_xfer *x)
 {
     x->is_end_asked = true;
     write_more(x);
@@ -241,7 +247,7 @@ static const tci_http_call_handler reset_handler = {
     .on_done = reset_done,
 };
 
-void tci_http_xfer_reset(tci_xfer *x, tci_eipd_status status)
+void tci_eip_http_xfer_reset(tci_xfer *x, tci_eipd_status status)
 {
     TCI_UNUSED(status); /* HTTP has no word for it */
     if (x->state == TCI_XFER_RESETTING || x->http_reset != NULL)
@@ -256,7 +262,7 @@ void tci_http_xfer_reset(tci_xfer *x, tci_eipd_status status)
     }
 }
 
-void tci_http_xfer_forget(tci_xfer *x)
+void tci_eip_http_xfer_forget(tci_xfer *x)
 {
     if (conn_of(x)->client != NULL) {
         if (x->http != NULL)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Output of commands: pages, and following a stream to its end. The caller's thread. Invariant: no
- * byte is delivered twice or left out, and what a stream said of itself before is never taken back. */
+ * byte is delivered twice or left out, and what a stream said of itself before is never taken back.
+ */
 #include "client/session_int.h"
 
 enum { FOLLOW_WAIT_MS = 20000, FOLLOW_DEADLINE_MS = 30000 };
@@ -256,8 +257,8 @@ static int to_one(void *user, bool is_err, const void *bytes, size_t len, tc_err
 }
 
 int tc_session_output_follow(tc_session *s, const tc_call *call, tc_str reference,
-                             uint64_t start_offset, tc_sink sink, void *user,
-                             tc_output *ret_output, tc_err *err)
+                             uint64_t start_offset, tc_sink sink, void *user, tc_output *ret_output,
+                             tc_err *err)
 {
     stream st;
     one_sink one = {sink, user};

@@ -18,8 +18,7 @@ static int with_context(const tci_json *params, tci_arena *a, tci_json *ret, tc_
     members[params->count].key = TC_STR("context");
     members[params->count].value =
         (tci_json){.kind = TCI_JSON_OBJECT, .count = 1, .u.members = context};
-    *ret = (tci_json){
-        .kind = TCI_JSON_OBJECT, .count = params->count + 1, .u.members = members};
+    *ret = (tci_json){.kind = TCI_JSON_OBJECT, .count = params->count + 1, .u.members = members};
     return 0;
 }
 

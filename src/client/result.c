@@ -67,14 +67,20 @@ int tc_result_dup(tc_result *r, tc_str s, tc_str *ret, tc_err *err)
     return 0;
 }
 
-const tc_evidence *tc_result_evidence(const tc_result *r) { return &r->evidence; }
+const tc_evidence *tc_result_evidence(const tc_result *r)
+{
+    return &r->evidence;
+}
 
 void tci_result_reset_evidence(tc_result *r, tc_outcome outcome)
 {
     r->evidence = (tc_evidence){.outcome = outcome};
 }
 
-tci_arena *tci_result_arena(tc_result *r) { return &r->arena; }
+tci_arena *tci_result_arena(tc_result *r)
+{
+    return &r->arena;
+}
 
 void tci_result_keep_own(tc_result *r, tci_held *h)
 {
@@ -85,10 +91,14 @@ void tci_result_keep_own(tc_result *r, tci_held *h)
 const char *tc_outcome_name(tc_outcome outcome)
 {
     switch (outcome) {
-    case TC_OUTCOME_NONE: return "none";
-    case TC_OUTCOME_DONE: return "done";
-    case TC_OUTCOME_NOT_STARTED: return "not started";
-    case TC_OUTCOME_UNKNOWN: return "unknown";
+    case TC_OUTCOME_NONE:
+        return "none";
+    case TC_OUTCOME_DONE:
+        return "done";
+    case TC_OUTCOME_NOT_STARTED:
+        return "not started";
+    case TC_OUTCOME_UNKNOWN:
+        return "unknown";
     }
     return "unknown";
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The runtime: the loop thread, the way from callers to it, the environment it was opened with, and the
- * connections that adapters share. Leaves the connections themselves to conn.c. Any thread.
+ * The runtime: the loop thread, the way from callers to it, the environment it was opened with, and
+ * the connections that adapters share. Leaves the connections themselves to conn.c. Any thread.
  * Invariant: nothing is posted once is_closed is set, but the end itself. */
 #include "client/client_int.h"
 
@@ -12,7 +12,10 @@
 
 enum { LOOP_STACK_BYTES = 512 * 1024 };
 
-const char *tc_version(void) { return CLIENT_VERSION; }
+const char *tc_version(void)
+{
+    return CLIENT_VERSION;
+}
 
 /* ---- reaching the loop ---- */
 
@@ -161,8 +164,8 @@ static void close_on_loop(tci_post *post)
     rt->is_ending = true;
     tc_err err;
     tc_err_set(&err, TC_E_CLOSED, "the runtime was closed");
-    TCI_LIST_EACH (&rt->conns, link)
-        tci_conn_fail(TCI_CONTAINER(link, tci_conn, link), &err);
+    TCI_LIST_EACH(&rt->conns, link)
+    tci_conn_fail(TCI_CONTAINER(link, tci_conn, link), &err);
     tci_runtime_check_end(rt);
 }
 
@@ -210,7 +213,10 @@ const char *tci_runtime_getenv(const tc_runtime *rt, const char *name)
     return tci_environ_get(rt->environ, name);
 }
 
-const char *const *tci_runtime_environ(const tc_runtime *rt) { return rt->environ; }
+const char *const *tci_runtime_environ(const tc_runtime *rt)
+{
+    return rt->environ;
+}
 
 static int secret_from_environment(tc_runtime *rt, tc_str kind, tc_str name, tc_result *r,
                                    tc_str *ret_value, tc_err *err)
@@ -248,7 +254,8 @@ int tci_runtime_secret(tc_runtime *rt, tc_str kind, tc_str name, tc_result *r, t
 
 static tci_shared *find_shared(tc_runtime *rt, tc_str key)
 {
-    TCI_LIST_EACH (&rt->shared, link) {
+    TCI_LIST_EACH(&rt->shared, link)
+    {
         tci_shared *s = TCI_CONTAINER(link, tci_shared, link);
         if (tci_str_eq(tci_str_of(s->key, s->key_len), key))
             return s;
@@ -333,8 +340,8 @@ int tci_runtime_shared_device(tc_runtime *rt, tc_str key, tc_ctx *ctx, tci_conne
     s->is_connecting = false;
     if (rc == 0)
         s->device = tc_device_retain(fresh);
-    TCI_LIST_EACH (&rt->shared_waiters, link)
-        tci_wake_all(TCI_CONTAINER(link, waiter, link)->wake);
+    TCI_LIST_EACH(&rt->shared_waiters, link)
+    tci_wake_all(TCI_CONTAINER(link, waiter, link)->wake);
     tci_mutex_unlock(&rt->lock);
     if (rc == 0)
         *ret_device = fresh;

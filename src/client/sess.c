@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loop's half of a session: its lanes, keeping it alive, its transfers, and its end. Loop thread
- * unless said otherwise. Invariant: a dead session starts nothing and holds no transfer. */
+ * The loop's half of a session: its lanes, keeping it alive, its transfers, and its end. Loop
+ * thread unless said otherwise. Invariant: a dead session starts nothing and holds no transfer. */
 #include "client/client_int.h"
 
 #include "base/hash.h"
 
 enum { CLEANUP_MAX = 3, ORDINARY_SESSION_MAX = 64 };
 
-static const char op_alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+static const char op_alphabet[] =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 void tci_operation_id(char out[TCI_OPERATION_ID_LEN + 1])
 {
@@ -85,7 +86,10 @@ static void tell(tci_sess *s, int method)
         tci_conn_tell(s->conn, s, method, &text, id);
 }
 
-void tci_sess_tell_close(tci_sess *s) { tell(s, TCI_EIP_SESSION_CLOSE); }
+void tci_sess_tell_close(tci_sess *s)
+{
+    tell(s, TCI_EIP_SESSION_CLOSE);
+}
 
 static void arm(tci_sess *s, int64_t delay_ms)
 {
@@ -132,8 +136,8 @@ void tci_sess_fail(tci_sess *s, const tc_err *err)
     tci_conn_lane_fail(s->conn, &s->ordinary, err);
     tci_conn_lane_fail(s->conn, &s->cleanup, err);
     tci_conn_lane_fail(s->conn, &s->keepalive, err);
-    TCI_LIST_EACH (&s->xfers, link)
-        tci_xfer_fail(TCI_CONTAINER(link, tci_xfer, link), err);
+    TCI_LIST_EACH(&s->xfers, link)
+    tci_xfer_fail(TCI_CONTAINER(link, tci_xfer, link), err);
     tci_conn_fail_session(s->conn, s, err);
 }
 
@@ -169,7 +173,10 @@ void tci_sess_break(tci_sess *s, const tc_err *err)
 
 /* ---- transfers ---- */
 
-static uint64_t handle_hash(tc_str handle) { return tci_hash64(handle.ptr, handle.len, 1); }
+static uint64_t handle_hash(tc_str handle)
+{
+    return tci_hash64(handle.ptr, handle.len, 1);
+}
 
 bool tci_sess_has_ended_handle(const tci_sess *s, tc_str handle)
 {
@@ -197,7 +204,8 @@ void tci_xfer_unlink(tci_xfer *x)
 
 static tci_sess *find_session(tci_conn *c, tc_str id)
 {
-    TCI_LIST_EACH (&c->sessions, link) {
+    TCI_LIST_EACH(&c->sessions, link)
+    {
         tci_sess *s = TCI_CONTAINER(link, tci_sess, link);
         if (tci_str_eq(s->id, id))
             return s;
@@ -207,7 +215,8 @@ static tci_sess *find_session(tci_conn *c, tc_str id)
 
 static tci_xfer *find_xfer(tci_sess *s, tc_str handle)
 {
-    TCI_LIST_EACH (&s->xfers, link) {
+    TCI_LIST_EACH(&s->xfers, link)
+    {
         tci_xfer *x = TCI_CONTAINER(link, tci_xfer, link);
         if (tci_str_eq(x->handle, handle))
             return x;

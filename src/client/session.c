@@ -97,7 +97,8 @@ static int session_new(tc_device *d, tc_session **ret_session, tc_err *err)
 static void session_free(tc_session *s)
 {
     if (s->sess != NULL) {
-        (void)tci_runtime_run(s->device->rt, remove_on_loop, s->sess); /* no loop: nothing knows it */
+        (void)tci_runtime_run(s->device->rt, remove_on_loop,
+                              s->sess); /* no loop: nothing knows it */
         tci_sess_free(s->sess);
     }
     tc_device_close(s->device);
@@ -195,10 +196,10 @@ static int open_request(tc_session *s, tc_ctx *ctx, const tc_session_options *o,
     const char *fault = descriptor_fault(s->device, &s->info);
     if (fault != NULL)
         return tci_ask_violation(&ask, err, fault);
-    int64_t keepalive = o->without_keepalive
-                            ? 0
-                            : (int64_t)tci_min_u64(s->info.idle_timeout_ms / KEEPALIVE_PART,
-                                                   INT32_MAX);
+    int64_t keepalive =
+        o->without_keepalive
+            ? 0
+            : (int64_t)tci_min_u64(s->info.idle_timeout_ms / KEEPALIVE_PART, INT32_MAX);
     return link_session(s, s->info.session_id, s->info.limits.max_concurrent_operations,
                         o->without_keepalive ? 0 : keepalive + (keepalive == 0), err);
 }
@@ -313,8 +314,8 @@ int tci_session_end(tc_session *s, tc_ctx *ctx, tc_err *err)
     int rc = tc_result_new(&r, err);
     if (rc == 0) {
         tc_call opts = TC_CALL(ctx, r);
-        rc = ask_session(s, &opts, TCI_EIP_SESSION_CLOSE, &params, &res,
-                         ctx == NULL ? CLOSE_MS : 0, err);
+        rc = ask_session(s, &opts, TCI_EIP_SESSION_CLOSE, &params, &res, ctx == NULL ? CLOSE_MS : 0,
+                         err);
     }
     tc_result_free(r);
     (void)tci_runtime_run(s->device->rt, end_on_loop, s->sess); /* without a loop it is dead */
@@ -342,9 +343,18 @@ void tc_session_detach(tc_session *s)
 
 /* ---- facts and calls ---- */
 
-bool tc_session_is_alive(const tc_session *s) { return atomic_load(&s->sess->is_alive); }
-tc_device *tc_session_device(const tc_session *s) { return s->device; }
-const tc_session_info *tc_session_get_info(const tc_session *s) { return &s->info; }
+bool tc_session_is_alive(const tc_session *s)
+{
+    return atomic_load(&s->sess->is_alive);
+}
+tc_device *tc_session_device(const tc_session *s)
+{
+    return s->device;
+}
+const tc_session_info *tc_session_get_info(const tc_session *s)
+{
+    return &s->info;
+}
 
 bool tc_session_has_method(const tc_session *s, tc_str method)
 {
@@ -408,10 +418,18 @@ int tc_session_cancel(tc_session *s, const tc_call *call, tc_str target_operatio
     if (rc < 0)
         return rc;
     switch (res.status) {
-    case TCI_EIP_CANCEL_STATUS_NOT_FOUND: *ret_status = TC_CANCEL_NOT_FOUND; break;
-    case TCI_EIP_CANCEL_STATUS_ALREADY_TERMINAL: *ret_status = TC_CANCEL_ALREADY_ENDED; break;
-    case TCI_EIP_CANCEL_STATUS_CANCELLATION_REQUESTED: *ret_status = TC_CANCEL_REQUESTED; break;
-    case TCI_EIP_CANCEL_STATUS_NOT_CANCELLABLE: *ret_status = TC_CANCEL_NOT_POSSIBLE; break;
+    case TCI_EIP_CANCEL_STATUS_NOT_FOUND:
+        *ret_status = TC_CANCEL_NOT_FOUND;
+        break;
+    case TCI_EIP_CANCEL_STATUS_ALREADY_TERMINAL:
+        *ret_status = TC_CANCEL_ALREADY_ENDED;
+        break;
+    case TCI_EIP_CANCEL_STATUS_CANCELLATION_REQUESTED:
+        *ret_status = TC_CANCEL_REQUESTED;
+        break;
+    case TCI_EIP_CANCEL_STATUS_NOT_CANCELLABLE:
+        *ret_status = TC_CANCEL_NOT_POSSIBLE;
+        break;
     }
     return 0;
 }
@@ -437,8 +455,8 @@ int tc_session_reconcile(tc_session *s, const tc_call *call, tc_str operation_id
         !tci_str_eq(receipt.session_id, info->session_id) ||
         !tci_str_eq(receipt.device_id, info->device_id) || receipt.generation != info->generation)
         return tci_session_violation(s, err, "a receipt of something else");
-    bool is_unknown = receipt.stage == TC_RECEIPT_UNKNOWN ||
-                      receipt.outcome == TC_RECEIPT_OUTCOME_UNKNOWN;
+    bool is_unknown =
+        receipt.stage == TC_RECEIPT_UNKNOWN || receipt.outcome == TC_RECEIPT_OUTCOME_UNKNOWN;
     *ret_outcome = is_unknown ? TC_OUTCOME_UNKNOWN : TC_OUTCOME_DONE;
     call->result->evidence.receipt = receipt;
     if (ret_receipt != NULL)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Daemon children: starting one, its standard error, its end. Leaves the conversation to framed.c.
- * Starting on the caller's thread, the rest on the loop. Invariant: a child we started is reaped, killed when
- * it does not end in time. */
+ * Starting on the caller's thread, the rest on the loop. Invariant: a child we started is reaped,
+ * killed when it does not end in time. */
 #include "client/framed.h"
 
 #include "plat/fd.h"
@@ -322,7 +322,8 @@ static int take_over(spawn_job *job)
         tci_watch_set(&h->stderr_watch, TCI_WATCH_READ, job->err) < 0)
         return job->err->code;
     tci_stream *stream = NULL;
-    int rc = tci_fd_stream_new(loop, job->pipes->out[0], job->pipes->in[1], true, &stream, job->err);
+    int rc =
+        tci_fd_stream_new(loop, job->pipes->out[0], job->pipes->in[1], true, &stream, job->err);
     if (rc < 0)
         return rc;
     job->pipes->out[0] = job->pipes->in[1] = -1;

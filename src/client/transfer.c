@@ -114,7 +114,7 @@ int tc_session_download(tc_session *s, const tc_call *call, tc_str path, const t
     tc_transfer out = {.nbytes = 0};
     if (rc == 0)
         rc = download_handle(s, call, res.reader, expected_max(&res.info, range),
-                                 TCI_EIP_FILE_CLOSE_READER, sink, user, &out, err);
+                             TCI_EIP_FILE_CLOSE_READER, sink, user, &out, err);
     if (rc == 0 && ret_transfer != NULL) {
         *ret_transfer = out;
         tci_to_file_info(&res.info, &ret_transfer->info);

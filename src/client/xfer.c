@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The caller's side of a transfer: handing blocks between its thread and the loop. Leaves frames and
- * HTTP bodies to the carriers, digests to transfer.c. Invariant: the storage is the caller's, and the
- * loop has no pointer to it after tci_xfer_done. */
+ * The caller's side of a transfer: handing blocks between its thread and the loop. Leaves frames
+ * and HTTP bodies to the carriers, digests to transfer.c. Invariant: the storage is the caller's,
+ * and the loop has no pointer to it after tci_xfer_done. */
 #include "client/client_int.h"
 
 enum { CHUNK_BYTES = 256 * 1024, ATTACH_MS = 40000, RESET_MS = 5000, END_MS = 600000 };
@@ -27,13 +27,27 @@ int tci_xfer_reset_error(tci_eipd_status status, tc_err *err)
     tc_code code = TC_E_PROTOCOL;
     switch (status) {
     case TCI_EIPD_STATUS_NONE:
-    case TCI_EIPD_STATUS_PROTOCOL: code = TC_E_PROTOCOL; break;
-    case TCI_EIPD_STATUS_DENIED: code = TC_E_DENIED; break;
-    case TCI_EIPD_STATUS_EXPIRED: code = TC_E_TIMEOUT; break;
-    case TCI_EIPD_STATUS_SOURCE: code = TC_E_IO; break;
-    case TCI_EIPD_STATUS_LIMIT: code = TC_E_QUOTA; break;
-    case TCI_EIPD_STATUS_CANCELLED: code = TC_E_CANCELLED; break;
-    case TCI_EIPD_STATUS_INTERNAL: code = TC_E_INTERNAL; break;
+    case TCI_EIPD_STATUS_PROTOCOL:
+        code = TC_E_PROTOCOL;
+        break;
+    case TCI_EIPD_STATUS_DENIED:
+        code = TC_E_DENIED;
+        break;
+    case TCI_EIPD_STATUS_EXPIRED:
+        code = TC_E_TIMEOUT;
+        break;
+    case TCI_EIPD_STATUS_SOURCE:
+        code = TC_E_IO;
+        break;
+    case TCI_EIPD_STATUS_LIMIT:
+        code = TC_E_QUOTA;
+        break;
+    case TCI_EIPD_STATUS_CANCELLED:
+        code = TC_E_CANCELLED;
+        break;
+    case TCI_EIPD_STATUS_INTERNAL:
+        code = TC_E_INTERNAL;
+        break;
     }
     return tc_err_set(err, code, "the daemon reset the transfer: %s", tci_eipd_status_name(status));
 }
@@ -134,8 +148,8 @@ void tci_xfer_init(tci_xfer *x, tci_conn *c, tci_sess *s, tc_str handle, bool is
 }
 
 /* Wait until one of the things looked for is there. The lock is held on return. */
-static int wait_for(tci_xfer *x, tc_ctx *ctx, const bool *flag, bool take_block, int64_t patience_ms,
-                    const char *what, tc_err *err)
+static int wait_for(tci_xfer *x, tc_ctx *ctx, const bool *flag, bool take_block,
+                    int64_t patience_ms, const char *what, tc_err *err)
 {
     tc_runtime *rt = x->conn->rt;
     int64_t give_up = tci_clock_mono_ns() + patience_ms * 1000000;
@@ -170,8 +184,8 @@ int tci_xfer_attach(tci_xfer *x, tc_ctx *ctx, tc_err *err)
 {
     if (!tci_runtime_run(x->conn->rt, start_on_loop, x))
         return tc_err_set(err, TC_E_CLOSED, "the runtime is closed");
-    return unlock_with(x, wait_for(x, ctx, &x->is_attached, false, ATTACH_MS,
-                                   "attach the transfer", err));
+    return unlock_with(
+        x, wait_for(x, ctx, &x->is_attached, false, ATTACH_MS, "attach the transfer", err));
 }
 
 static tci_block *pop_ready(tci_xfer *x)

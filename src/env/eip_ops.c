@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operations of an adapter over EIP that are one session method each. Running commands to their end is in
- * eip_run.c. The caller's thread. */
+ * Operations of an adapter over EIP that are one session method each. Running commands to their end
+ * is in eip_run.c. The caller's thread. */
 #include "env/env_int.h"
 
 static tc_session *session_of(tc_env *env)

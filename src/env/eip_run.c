@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Running a command to its end over EIP. Without a listener one shell.exec does it; with one the command is
- * started as a process and both its streams are followed. The caller's thread. Invariant: the
- * evidence left in the call is that of the start, and no command is left running or unreleased. */
+ * Running a command to its end over EIP. Without a listener one shell.exec does it; with one the
+ * command is started as a process and both its streams are followed. The caller's thread.
+ * Invariant: the evidence left in the call is that of the start, and no command is left running or
+ * unreleased. */
 #include "env/env_int.h"
 
 enum { COLLECT_DEFAULT = 1024 * 1024, TIDY_MS = 10000 };
@@ -68,7 +69,8 @@ static int give(const collector *c, const tc_process_status *status, const tc_ou
     return rc;
 }
 
-/* Calls after the fact: their failures do not matter, the end of the session does the same later. */
+/* Calls after the fact: their failures do not matter, the end of the session does the same later.
+ */
 static void release_output(tci_eip_env *e, tc_result *aux, tc_str reference)
 {
     tc_err ignored;
@@ -158,8 +160,8 @@ static int follow_process(tci_eip_env *e, const tc_call *call, const tc_process 
     return rc;
 }
 
-static int run_followed(tci_eip_env *e, const tc_call *call, const tc_command *command, collector *c,
-                        tc_result *aux, tc_run_result *ret, tc_err *err)
+static int run_followed(tci_eip_env *e, const tc_call *call, const tc_command *command,
+                        collector *c, tc_result *aux, tc_run_result *ret, tc_err *err)
 {
     tc_process p;
     int rc = tc_session_process_start(e->session, call, command, &p, err);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Life of adapters: created, ready, dead or closed, and how many calls are using one. Leaves what a
- * provider does to its table, and the operations to ops.c. Any thread. Invariant: ready runs at most once,
- * and the provider's end only when no call is left in it. */
+ * provider does to its table, and the operations to ops.c. Any thread. Invariant: ready runs at
+ * most once, and the provider's end only when no call is left in it. */
 #include "env/env_int.h"
 
 /* ---- the shared part ---- */
 
-int tci_env_init(tc_env *env, const tci_env_vtable *v, tc_runtime *rt, const tc_env_options *options,
-                 tc_err *err)
+int tci_env_init(tc_env *env, const tci_env_vtable *v, tc_runtime *rt,
+                 const tc_env_options *options, tc_err *err)
 {
     if (options->environment_id.len == 0)
         return tc_err_set(err, TC_E_INVALID, "an environment needs an id of the program's own");
@@ -51,10 +51,12 @@ static int refuse(const tc_env *env, tc_err *err)
         tc_err_hint(err, "make a new one");
         return tc_err_recode(err, TC_E_NOT_READY);
     }
-    case TCI_ENV_CLOSED: return tc_err_set(err, TC_E_CLOSED, "the environment was closed");
+    case TCI_ENV_CLOSED:
+        return tc_err_set(err, TC_E_CLOSED, "the environment was closed");
     case TCI_ENV_CREATED:
     case TCI_ENV_MAKING_READY:
-    case TCI_ENV_READY: break;
+    case TCI_ENV_READY:
+        break;
     }
     return tc_err_set(err, TC_E_NOT_READY, "the environment is not ready yet");
 }
@@ -189,14 +191,38 @@ int tc_env_cleanup(tc_env *env, tc_ctx *ctx, tc_err *err)
 
 /* ---- facts ---- */
 
-tc_str tc_env_id(const tc_env *env) { return env->id; }
-tc_str tc_env_provider(const tc_env *env) { return env->v->provider; }
-tc_str tc_env_files_id(const tc_env *env) { return env->files_id; }
-tc_str tc_env_cwd(const tc_env *env) { return env->cwd; }
-tc_str tc_env_device_id(const tc_env *env) { return env->device_id; }
-uint64_t tc_env_generation(const tc_env *env) { return env->generation; }
-tc_str tc_env_session_id(const tc_env *env) { return env->session_id; }
-bool tc_env_can_exec(const tc_env *env) { return tc_env_is_ready(env) && env->v->can_exec(env); }
+tc_str tc_env_id(const tc_env *env)
+{
+    return env->id;
+}
+tc_str tc_env_provider(const tc_env *env)
+{
+    return env->v->provider;
+}
+tc_str tc_env_files_id(const tc_env *env)
+{
+    return env->files_id;
+}
+tc_str tc_env_cwd(const tc_env *env)
+{
+    return env->cwd;
+}
+tc_str tc_env_device_id(const tc_env *env)
+{
+    return env->device_id;
+}
+uint64_t tc_env_generation(const tc_env *env)
+{
+    return env->generation;
+}
+tc_str tc_env_session_id(const tc_env *env)
+{
+    return env->session_id;
+}
+bool tc_env_can_exec(const tc_env *env)
+{
+    return tc_env_is_ready(env) && env->v->can_exec(env);
+}
 
 const tc_boundary *tc_env_boundary(const tc_env *env)
 {

@@ -12,8 +12,8 @@
 #include "plat/thread.h"
 #include <telechir/env.h>
 
-/* All paths are absolute and normal. Options are checked for size and never NULL; ret_ pointers may be
- * NULL only where the public function says so. */
+/* All paths are absolute and normal. Options are checked for size and never NULL; ret_ pointers may
+ * be NULL only where the public function says so. */
 typedef struct tci_env_vtable {
     tc_str provider;
     /* Once. On failure the adapter is dead; what was opened is closed by end. */
@@ -104,13 +104,14 @@ struct tc_env {
 };
 
 /* Set up the shared part. id and options->working_directory are checked and copied. */
-int tci_env_init(tc_env *env, const tci_env_vtable *v, tc_runtime *rt, const tc_env_options *options,
-                 tc_err *err) TC_CHECKED;
+int tci_env_init(tc_env *env, const tci_env_vtable *v, tc_runtime *rt,
+                 const tc_env_options *options, tc_err *err) TC_CHECKED;
 /* Release it; for the provider's free, which then frees env itself. */
 void tci_env_done(tc_env *env);
 
 /* path, or path under cwd, without ".", ".." and doubled slashes; in the arena. */
-int tci_env_resolve(tc_str cwd, tc_str path, tci_arena *a, tc_str *ret_path, tc_err *err) TC_CHECKED;
+int tci_env_resolve(tc_str cwd, tc_str path, tci_arena *a, tc_str *ret_path,
+                    tc_err *err) TC_CHECKED;
 /* Is it an absolute path on a device? "/x", "/C:/x". */
 bool tci_env_is_absolute(tc_str path);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * http_envd: environments on a daemon that is already running behind HTTP(S); and environments on a
- * device the program connected itself. Only connects: starts, extends and stops nothing. The caller's
- * thread. Invariant: nothing is contacted and no credential file read before ready. */
+ * device the program connected itself. Only connects: starts, extends and stops nothing. The
+ * caller's thread. Invariant: nothing is contacted and no credential file read before ready. */
 #include "env/env_int.h"
 
 #include "base/hash.h"
@@ -40,10 +40,10 @@ static int connect_now(void *arg, tc_ctx *ctx, tc_device **ret_device, tc_err *e
 static void connection_key(const connect_job *job, char out[TCI_SHA256_HEX])
 {
     const tc_http_options *h = &job->http;
-    tc_str texts[] = {TC_STR("http_envd"), h->endpoint, h->credential, h->credential_file,
-                      h->ca_file, job->device.expected_device_id};
-    uint8_t flags = (uint8_t)((h->insecure_no_verify ? 1 : 0) |
-                              (h->allow_plaintext_private_link ? 2 : 0));
+    tc_str texts[] = {TC_STR("http_envd"), h->endpoint, h->credential,
+                      h->credential_file,  h->ca_file,  job->device.expected_device_id};
+    uint8_t flags =
+        (uint8_t)((h->insecure_no_verify ? 1 : 0) | (h->allow_plaintext_private_link ? 2 : 0));
     uint8_t digest[TCI_SHA256_BYTES];
     tci_sha256 hash;
     tci_sha256_init(&hash);
@@ -116,7 +116,10 @@ int tc_env_create_http(tc_runtime *rt, const tc_env_options *options, const tc_h
 
 /* ---- on a device that is connected already ---- */
 
-static void device_forget(tci_eip_env *e) { tc_device_close(e->own); }
+static void device_forget(tci_eip_env *e)
+{
+    tc_device_close(e->own);
+}
 
 static int device_connect(tci_eip_env *e, tc_ctx *ctx, tc_device **ret_device, tc_err *err)
 {

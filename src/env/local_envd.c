@@ -13,7 +13,10 @@ typedef struct local_own {
 
 static const tci_env_vtable local_vtable = TCI_EIP_ENV_VTABLE("local_envd");
 
-static void local_forget(tci_eip_env *e) { tci_free(e->own); }
+static void local_forget(tci_eip_env *e)
+{
+    tci_free(e->own);
+}
 
 /* ---- which program ---- */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The public operations: may the adapter be used, are the options whole, which absolute paths are
- * meant; then the provider. The caller's thread. Invariant: no operation reaches a provider whose adapter
- * is not ready, and none is served from anywhere else. */
+ * meant; then the provider. The caller's thread. Invariant: no operation reaches a provider whose
+ * adapter is not ready, and none is served from anywhere else. */
 #include "env/env_int.h"
 
 enum { READ_MAX = 64 * 1024 * 1024, REMOVE_MAX = 10000 };
@@ -50,7 +50,8 @@ static int leave(tc_env *env, int rc)
 
 /* ---- paths and facts ---- */
 
-int tc_env_absolute_path(const tc_env *env, tc_str path, tc_result *r, tc_str *ret_path, tc_err *err)
+int tc_env_absolute_path(const tc_env *env, tc_str path, tc_result *r, tc_str *ret_path,
+                         tc_err *err)
 {
     return tci_env_resolve(env->cwd, path, tci_result_arena(r), ret_path, err);
 }
@@ -84,8 +85,8 @@ int tc_env_list(tc_env *env, const tc_call *call, tc_str path, const tc_list_opt
         rc = enter_path(env, call, false, &path, err);
     if (rc < 0)
         return rc;
-    return leave(env, env->v->list(env, call, path, options != NULL ? options : &none, ret_page,
-                                   err));
+    return leave(env,
+                 env->v->list(env, call, path, options != NULL ? options : &none, ret_page, err));
 }
 
 int tc_env_find(tc_env *env, const tc_call *call, tc_str root, tc_str pattern,
@@ -123,8 +124,8 @@ int tc_env_read_text(tc_env *env, const tc_call *call, tc_str path,
         rc = enter_path(env, call, false, &path, err);
     if (rc < 0)
         return rc;
-    return leave(env, env->v->read_text(env, call, path, options != NULL ? options : &none,
-                                        ret_page, err));
+    return leave(
+        env, env->v->read_text(env, call, path, options != NULL ? options : &none, ret_page, err));
 }
 
 int tc_env_read_stream(tc_env *env, const tc_call *call, tc_str path, const tc_range *range,
@@ -258,8 +259,8 @@ int tc_env_remove(tc_env *env, const tc_call *call, tc_str path, tc_file_kind ki
         return rc;
     if (max_entries == 0)
         max_entries = is_recursive ? REMOVE_MAX : 1;
-    return leave(env, env->v->remove(env, call, path, kind, is_recursive, max_entries, ret_nremoved,
-                                     err));
+    return leave(
+        env, env->v->remove(env, call, path, kind, is_recursive, max_entries, ret_nremoved, err));
 }
 
 /* ---- commands ---- */
@@ -290,8 +291,8 @@ int tc_env_run(tc_env *env, const tc_call *call, const tc_command *command,
         rc = enter_command(env, call, command, &c, err);
     if (rc < 0)
         return rc;
-    return leave(env, env->v->run(env, call, &c, options != NULL ? options : &none, ret_result,
-                                  err));
+    return leave(env,
+                 env->v->run(env, call, &c, options != NULL ? options : &none, ret_result, err));
 }
 
 int tc_env_process_start(tc_env *env, const tc_call *call, const tc_command *command,
@@ -324,8 +325,8 @@ int tc_env_process_write(tc_env *env, const tc_call *call, tc_str handle, tc_str
     int rc = enter(env, call, true, err);
     if (rc < 0)
         return rc;
-    return leave(env, env->v->process_write(env, call, handle, data, close_after, ret_naccepted,
-                                            err));
+    return leave(env,
+                 env->v->process_write(env, call, handle, data, close_after, ret_naccepted, err));
 }
 
 int tc_env_process_signal(tc_env *env, const tc_call *call, tc_str handle, tc_signal sig,
@@ -356,8 +357,8 @@ int tc_env_output_read(tc_env *env, const tc_call *call, tc_str reference, uint6
     int rc = enter(env, call, false, err);
     if (rc < 0)
         return rc;
-    return leave(env, env->v->output_read(env, call, reference, start_offset, wait_ms, ret_page,
-                                          err));
+    return leave(env,
+                 env->v->output_read(env, call, reference, start_offset, wait_ms, ret_page, err));
 }
 
 /* ---- ports and receipts ---- */

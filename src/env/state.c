@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * State envelopes: what is saved of an environment so that it can be found again. Pure; any thread.
- * Invariant: an envelope holds nothing but provider, version and device id, and one that holds more is
- * refused. */
+ * Invariant: an envelope holds nothing but provider, version and device id, and one that holds more
+ * is refused. */
 #include "env/env.h"
 
 #include "base/json.h"
@@ -69,8 +69,7 @@ int tc_env_state_check(tc_str json, tc_str provider_key, tc_result *r, tc_str *r
     const tci_json *state = tci_json_get(&tree, TC_STR("state"));
     if (tree.kind != TCI_JSON_OBJECT || tree.count != 3 || state == NULL ||
         state->kind != TCI_JSON_OBJECT || state->count != 1)
-        return tc_err_set(err, TC_E_INVALID,
-                          "the state envelope has other members than it should");
+        return tc_err_set(err, TC_E_INVALID, "the state envelope has other members than it should");
     rc = text_member(&tree, TC_STR("provider_key"), &key, err);
     if (rc == 0)
         rc = text_member(&tree, TC_STR("state_version"), &version, err);

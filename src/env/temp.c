@@ -39,9 +39,8 @@ static void remove_below(const tci_dir *dir, tci_file root, const char *name, un
     tc_err err;
     if (tci_dir_open(dir, name, TCI_DIR_NO_FOLLOW, &sub, &err) < 0)
         return;
-    if (tci_file_openat(root, tci_str(name),
-                        TCI_OPEN_PATH | TCI_OPEN_DIRECTORY | TCI_OPEN_NOFOLLOW, 0, &sub_root,
-                        &err) == 0)
+    if (tci_file_openat(root, tci_str(name), TCI_OPEN_PATH | TCI_OPEN_DIRECTORY | TCI_OPEN_NOFOLLOW,
+                        0, &sub_root, &err) == 0)
         remove_entries(&sub, sub_root, depth + 1);
     tci_file_close(&sub_root);
     tci_dir_close(&sub);

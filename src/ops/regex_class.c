@@ -302,8 +302,10 @@ static bool property_of(tc_str text, char body[PROPERTY_MAX + 8], bool *ret_has_
     bool is_script = strcmp(key, "sc") == 0 || strcmp(key, "script") == 0;
     if (key[0] != '\0' && !is_extended && !is_script)
         return false;
-    memcpy(body, is_extended ? "scx:" : "sc:", 5);
-    memcpy(body + strlen(body), name, len + 1);
+    const char *prefix = is_extended ? "scx:" : "sc:";
+    size_t nprefix = strlen(prefix);
+    memcpy(body, prefix, nprefix);
+    memcpy(body + nprefix, name, len + 1);
     if (tci_regex_has_property(body)) {
         *ret_has_lf = strcmp(name, "common") == 0 || strcmp(name, "zyyy") == 0;
         return true;

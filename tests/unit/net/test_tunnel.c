@@ -279,7 +279,7 @@ static void running_out_of_memory_leaves_nothing_behind(void **state)
     bool is_complete = false;
     for (size_t n = 1; !is_complete; n++) { /* the n-th allocation fails, and all after it */
         tc_err err;
-        tci_stream *raw[2], *tunnel = NULL, *secure = NULL;
+        tci_stream *raw[2], *through = NULL, *secure = NULL;
         tci_tls_ctx *ctx = NULL;
         tci_tls_client_options o = {.without_system_roots = true, .ca_pem_path = "ca.pem"};
         tci_proxy proxy = {.is_used = true, .port = 1, .host = "p"};
@@ -289,11 +289,11 @@ static void running_out_of_memory_leaves_nothing_behind(void **state)
         tci_mem_fail_at(n);
         int rc = tci_tls_ctx_new_client(&o, &ctx, &err);
         if (rc == 0) {
-            rc = tci_proxy_stream_new(loop, raw[0], &proxy, TC_STR("h"), 443, 100, &tunnel, &err);
+            rc = tci_proxy_stream_new(loop, raw[0], &proxy, TC_STR("h"), 443, 100, &through, &err);
             raw[0] = NULL; /* taken over, also by a failure */
         }
         if (rc == 0)
-            rc = tci_tls_client_new(ctx, loop, tunnel, TC_STR("h"), 100, &secure, &err);
+            rc = tci_tls_client_new(ctx, loop, through, TC_STR("h"), 100, &secure, &err);
         tci_mem_fail_at(0);
         is_complete = rc == 0;
         if (is_complete) {
