@@ -125,6 +125,31 @@ static double bare(size_t n)
     return (double)(tci_clock_mono_ns() - from) / 1e6;
 }
 
+/* Pages of ours in memory. */
+static unsigned long resident(void)
+{
+    unsigned long total = 0, pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (f == NULL || fscanf(f, "%lu %lu", &total, &pages) != 2)
+        pages = 0;
+    if (f != NULL)
+        (void)fclose(f);
+    return pages;
+}
+
+static double running_kib(bench *b, size_t n)
+{
+    unsigned long before = resident();
+    b->left = n;
+    b->script = "sleep 1";
+    for (size_t i = 0; i < n; i++)
+        start_one(b);
+    double kib = (double)(resident() - before) * 4 / (double)n;
+    while (b->running > 0)
+        tci_loop_turn(b->loop, 1000);
+    return kib;
+}
+
 int main(int argc, char **argv)
 {
     tc_err err;
@@ -143,6 +168,7 @@ int main(int argc, char **argv)
     b.dir.dir_fd = root.fd;
     enum { ROUNDS = 1000, MIB = 192 };
     printf("trees held by %s\n", tci_tree_host_has_cgroups(b.trees) ? "cgroups" : "marks");
+    printf("memory per running one    %7.1f KiB\n", running_kib(&b, 128));
     for (int i = 0; i < 3; i++) {
         printf("bare spawn of true        %7.3f ms\n", bare(ROUNDS) / ROUNDS);
         printf("true, one at a time       %7.3f ms\n", run(&b, ROUNDS, 1, NULL) / ROUNDS);

@@ -201,6 +201,8 @@ bool tci_glob_matches(const tci_glob *g, tc_str path)
 {
     if (g->is_any)
         return true;
+    if (path.len == 0)
+        path = TC_STR("");
     tc_str name = path;
     if (g->wants_basename) {
         size_t slash = tci_str_rfind_byte(path, '/');

@@ -39,6 +39,20 @@ static int64_t days_of(date d)
     return era * ERA_DAYS + in_era * 365 + in_era / 4 - in_era / 100 + in_year - EPOCH_DAYS;
 }
 
+static char *put_digits(char *p, unsigned v, unsigned n)
+{
+    for (unsigned i = n; i-- > 0; v /= 10)
+        p[i] = (char)('0' + v % 10);
+    return p + n;
+}
+
+/* A separator and two digits. */
+static char *put_part(char *p, char sep, unsigned v)
+{
+    *p = sep;
+    return put_digits(p + 1, v, 2);
+}
+
 size_t tci_rfc3339_text(tci_instant t, char out[TCI_RFC3339_MAX])
 {
     TC_ASSERT(t.nsec >= 0 && t.nsec <= 999999999);
@@ -49,22 +63,28 @@ size_t tci_rfc3339_text(tci_instant t, char out[TCI_RFC3339_MAX])
         days--;
     }
     date d = date_of(days);
-    char text[TCI_RFC3339_MAX + 16];
+    char *p = out;
     /* A year outside RFC 3339's four digits (a file's time may be anything) gets a sign. */
-    int len = snprintf(text, sizeof text,
-                       d.year >= 0 && d.year <= 9999 ? "%04lld-%02d-%02dT%02d:%02d:%02d"
-                                                     : "%+05lld-%02d-%02dT%02d:%02d:%02d",
-                       (long long)d.year, d.month, d.day, s / 3600, s / 60 % 60, s % 60);
+    if (d.year < 0 || d.year > 9999)
+        p += snprintf(p, TCI_RFC3339_MAX, "%+05lld", (long long)d.year);
+    else
+        p = put_digits(p, (unsigned)d.year, 4);
+    p = put_part(p, '-', (unsigned)d.month);
+    p = put_part(p, '-', (unsigned)d.day);
+    p = put_part(p, 'T', (unsigned)s / 3600);
+    p = put_part(p, ':', (unsigned)s / 60 % 60);
+    p = put_part(p, ':', (unsigned)s % 60);
+    if (t.nsec != 0)
+        *p++ = '.';
     if (t.nsec % 1000000 == 0 && t.nsec != 0)
-        len += snprintf(text + len, sizeof text - (size_t)len, ".%03d", (int)(t.nsec / 1000000));
+        p = put_digits(p, (unsigned)t.nsec / 1000000, 3);
     else if (t.nsec % 1000 == 0 && t.nsec != 0)
-        len += snprintf(text + len, sizeof text - (size_t)len, ".%06d", (int)(t.nsec / 1000));
+        p = put_digits(p, (unsigned)t.nsec / 1000, 6);
     else if (t.nsec != 0)
-        len += snprintf(text + len, sizeof text - (size_t)len, ".%09d", (int)t.nsec);
-    text[len++] = 'Z';
-    TC_ASSERT(len <= TCI_RFC3339_MAX);
-    memcpy(out, text, (size_t)len);
-    return (size_t)len;
+        p = put_digits(p, (unsigned)t.nsec, 9);
+    *p++ = 'Z';
+    TC_ASSERT(p - out <= TCI_RFC3339_MAX);
+    return (size_t)(p - out);
 }
 
 /* n digits at offset at; -1 when they are not. */

@@ -268,7 +268,8 @@ void tci_call_stop(tci_call *call)
     cancel_on_daemon(call);
     tc_err err;
     tci_timer_init(&call->grace, call->conn->rt->loop, on_grace);
-    if (call->operation_id.len == 0 || tci_timer_start(&call->grace, GRACE_MS, &err) < 0)
+    /* For a change it is worth waiting a little for what became of it. */
+    if (call->method->replay != TCI_REPLAY_TERMINAL || tci_timer_start(&call->grace, GRACE_MS, &err) < 0)
         abandon(call);
 }
 

@@ -9,6 +9,9 @@
 #include "base/json.h"
 #include "daemon/config.h"
 
+/* The version under the name a13n-envd. */
+#define TCI_CFG_WIRE_VERSION "0.5.1"
+
 /* ---- variables: A13N_ENVD_<name>, or TELECHIRD_<name> ---- */
 
 /* How a scalar is written and checked. */

@@ -229,6 +229,7 @@ void tci_device_free(tci_device *d)
     tci_command_host_free(d->commands);
     tci_runtime_dir_close(d->runtime);
     tci_map_done(&d->sessions);
+    tci_mounts_done(&d->mounts);
     tci_buf_done(&d->scratch);
     tci_arena_done(&d->arena);
     tci_free(d);

@@ -12,6 +12,7 @@
 #include "daemon/session.h"
 #include "ops/spool.h"
 #include "ops/stage_journal.h"
+#include "plat/mounts.h"
 
 /* Handles are <prefix>-<base36(generation)>-<n>, n from 1 per prefix and device. */
 typedef enum tci_handle_kind {
@@ -52,6 +53,7 @@ typedef struct tci_device {
     uint64_t next_handle[TCI_HANDLE_KINDS];
     uint64_t next_evidence;
     uint64_t map_seed;
+    tci_mounts mounts;
     tci_list free_reqs;
     size_t nfree_reqs;
     tci_buf scratch; /* answers are built here */

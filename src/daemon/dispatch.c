@@ -298,11 +298,22 @@ static void work_done(tci_job *job)
     finish(r);
 }
 
+/* Facts of a file are asked for on the loop thread, unless the answer may have to come from afar. */
+static bool may_wait(tci_req *r)
+{
+    if (r->method != &tci_eip_methods[TCI_EIP_FILE_STAT])
+        return false;
+    const tci_eip_file_stat_params *p = r->params;
+    tci_mounts_refresh(&r->device->mounts, tci_loop_now_ns(r->device->loop));
+    return tci_mounts_is_slow(&r->device->mounts, p->path.path);
+}
+
 static void run(tci_req *r)
 {
     tci_device *d = r->device;
     tci_handler handler = tci_handlers[r->method - tci_eip_methods];
-    switch (r->method->where) {
+    tci_where where = may_wait(r) ? TCI_WHERE_WORKER : r->method->where;
+    switch (where) {
     case TCI_WHERE_LOOP:
         r->rc = handler(r, &r->err);
         finish(r);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The event loop: timers, descriptors, jobs on other threads, and calls from other threads. One
- * thread owns a loop; everything here is called on it, but tci_loop_post and tci_loop_stop_async.
+ * thread owns a loop; everything here is called on it, but tci_loop_post.
  * Wraps libuv's loop (not its pool, not its processes). Timers live in a heap of ours behind one
  * handle, so a timer is plain storage and costs nothing when it is not due. */
 #ifndef TCI_LOOP_H

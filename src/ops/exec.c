@@ -297,8 +297,10 @@ static int make_pipes(tci_exec *exec, const tci_exec_opts *opts, int ours[3], in
     }
     /* Nothing to read is /dev/null, not an empty pipe: programs that look read their input
      * otherwise. */
-    if (opts->initial_stdin.len == 0 && !opts->keep_stdin_open)
-        return tci_fd_dup(exec->host->null_fd, &theirs[0], err);
+    if (opts->initial_stdin.len == 0 && !opts->keep_stdin_open) {
+        theirs[0] = exec->host->null_fd;
+        return 0;
+    }
     rc = tci_fd_pipe(pair, err);
     if (rc < 0)
         return rc;
@@ -381,7 +383,8 @@ int tci_exec_start(tci_exec_host *host, const tci_exec_opts *opts, tci_exec **re
     if (rc == 0)
         rc = start_tree(exec, opts, theirs, err);
     for (int i = 0; i < 3; i++)
-        tci_fd_close(&theirs[i]);
+        if (theirs[i] != host->null_fd)
+            tci_fd_close(&theirs[i]);
     if (rc < 0) {
         for (int i = 0; i < 3; i++)
             tci_fd_close(&ours[i]);

@@ -6,7 +6,7 @@
  * Codes, for all calls: NOT_FOUND (missing), DENIED (permission, wrong kind of file, read-only),
  * CONFLICT (exists, or its state does not fit), UNSUPPORTED (not text; no atomic way on this file
  * system), QUOTA (a limit given), NO_SPACE, INVALID (a bad patch or path), IO (any other failure of
- * the system), UNKNOWN_OUTCOME (renamed, then a failure), CANCELLED and TIMEOUT from cancel,
+ * the system), BUSY (another change of the same file did not end in time), UNKNOWN_OUTCOME (renamed, then a failure), CANCELLED and TIMEOUT from cancel,
  * NO_MEMORY, TOO_BIG (arena).
  *
  * cancel may be NULL. It is looked at between blocks and entries and before a publish. */

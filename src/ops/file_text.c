@@ -241,7 +241,8 @@ static int append(pager *p, tc_str s, tc_err *err)
     int rc = reserve(p, s.len, err);
     if (rc < 0)
         return rc;
-    memcpy(p->out + p->out_len, s.ptr, s.len);
+    if (s.len > 0)
+        memcpy(p->out + p->out_len, s.ptr, s.len);
     p->out_len += s.len;
     return 0;
 }

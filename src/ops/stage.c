@@ -7,6 +7,7 @@
  * and file are open exactly then. Whatever fails before the rename goes through tci_stage_abort. */
 #include "ops/stage.h"
 
+#include "ops/file_int.h"
 #include "ops/file_text_int.h"
 #include <errno.h>
 
@@ -229,8 +230,10 @@ int tci_stage_open(tci_stage *s, const tci_stage_options *o, const tci_cancel *c
     if (s->hash)
         tci_sha256_init(&s->sha);
     int rc = open_stage(s, o, cancel, err);
-    if (rc < 0)
+    if (rc < 0) {
+        rc = tci_ops_code(err);
         tci_stage_abort(s);
+    }
     return rc;
 }
 
@@ -249,8 +252,10 @@ static int write_stage(tci_stage *s, const void *bytes, size_t len, tc_err *err)
     if (len > tci_stage_room(s))
         return tc_err_set(err, TC_E_QUOTA, "'%s' would be larger than allowed", s->name);
     int rc = tci_file_write_all(s->file, bytes, len, err);
-    if (rc < 0)
-        return tc_err_wrap(err, "'%s'", s->name);
+    if (rc < 0) {
+        (void)tc_err_wrap(err, "'%s'", s->name); /* the code is next */
+        return tci_ops_code(err);
+    }
     if (s->hash)
         tci_sha256_update(&s->sha, bytes, len);
     s->new_bytes += len;
@@ -364,9 +369,9 @@ int tci_stage_seal(tci_stage *s, uint8_t ret_sha256[TCI_SHA256_BYTES], tc_err *e
     if (rc == 0)
         rc = tci_file_sync(s->file, err);
     if (rc < 0) {
-        rc = tc_err_wrap(err, "'%s'", s->name);
+        (void)tc_err_wrap(err, "'%s'", s->name); /* the code is next */
         tci_stage_abort(s);
-        return rc;
+        return tci_ops_code(err);
     }
     s->state = TCI_STAGE_SEALED;
     if (s->hash && ret_sha256 != NULL) {
@@ -520,7 +525,10 @@ int tci_stage_publish(tci_stage *s, tci_file_info *ret_info, tc_err *err)
     release(s);
     if (rc == 0 && ret_info != NULL)
         *ret_info = tci_file_info_of(&st);
-    return rc < 0 ? tc_err_wrap(err, "cannot publish '%s'", s->name) : 0;
+    if (rc == 0)
+        return 0;
+    (void)tc_err_wrap(err, "cannot publish '%s'", s->name); /* the code is next */
+    return tci_ops_code(err);
 }
 
 void tci_stage_abort(tci_stage *s)

@@ -69,7 +69,7 @@ static void release_group(tci_tree *tree)
     if (group == NULL)
         return;
     tree->group = NULL;
-    if (tci_cgroup_is_populated(&group->cg))
+    if (!group->is_empty && tci_cgroup_is_populated(&group->cg))
         tci_list_push_back(&tree->host->used, &group->link);
     else
         put_idle_group(tree->host, group);
@@ -316,7 +316,8 @@ void tci_tree_note(tci_tree_list **list, const tci_proc_stat *st)
  * its last way out may keep a group populated for a moment after its process is gone. */
 static bool group_is_alive(const tci_tree *tree, tci_tree_list **list)
 {
-    if (!tci_cgroup_is_populated(&tree->group->cg))
+    tree->group->is_empty = tree->has_exited && !tci_cgroup_is_populated(&tree->group->cg);
+    if (tree->group->is_empty)
         return false;
     int pids[GROUP_PIDS_MAX];
     size_t n = tci_cgroup_pids(&tree->group->cg, pids, TCI_ARRAY_LEN(pids));
@@ -477,6 +478,7 @@ static int spawn(tci_tree *tree, tci_spawn_opts *opts, tc_err *err)
     if (tci_tree_host_has_cgroups(host))
         tree->group = take_group(host, tree->leave_others);
     if (tree->group != NULL) {
+        tree->group->is_empty = false;
         opts->cgroup_fd = tree->group->cg.fd;
         int rc = tci_spawn(opts, &tree->child, err);
         if (rc == 0)

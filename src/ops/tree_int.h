@@ -11,6 +11,7 @@ typedef struct tci_tree_group {
     tci_link link; /* in idle or used */
     tci_cgroup cg;
     bool was_killed; /* not to be used again */
+    bool is_empty;   /* seen so after its last process */
 } tci_tree_group;
 
 typedef struct tci_tree_list {

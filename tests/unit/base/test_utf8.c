@@ -108,6 +108,16 @@ static void an_error_is_found_wherever_it_is(void **state)
     }
 }
 
+static void runs_outside_ascii_end_at_ascii_or_an_error(void **state)
+{
+    TCI_UNUSED(state);
+    assert_int_equal(tci_utf8_high_prefix(TC_STR("abc")), 0);
+    assert_int_equal(tci_utf8_high_prefix(tci_str_of(NULL, 0)), 0);
+    assert_int_equal(tci_utf8_high_prefix(TC_STR("\xe4\xb8\xad\xc3\xa9\xf0\x9f\x98\x80z")), 9);
+    assert_int_equal(tci_utf8_high_prefix(TC_STR("\xe4\xb8\xad\xed\xa0\x80")), 3);
+    assert_int_equal(tci_utf8_high_prefix(TC_STR("\xe4\xb8\xad\xe4\xb8")), 3);
+}
+
 static void scalars_are_counted(void **state)
 {
     TCI_UNUSED(state);
@@ -134,6 +144,7 @@ int main(void)
         cmocka_unit_test(text_cut_at_each_byte),
         cmocka_unit_test(a_hopeless_tail_is_not_a_cut_one),
         cmocka_unit_test(an_error_is_found_wherever_it_is),
+        cmocka_unit_test(runs_outside_ascii_end_at_ascii_or_an_error),
         cmocka_unit_test(scalars_are_counted),
     };
     return cmocka_run_group_tests_name("utf8", tests, NULL, NULL);

@@ -280,6 +280,50 @@ static void cannot_start(void **state)
     assert_int_equal(count_zombies(), 0);
 }
 
+typedef struct frugal {
+    tci_exec *exec;
+    bool is_done;
+} frugal;
+
+static void on_frugal_done(tci_exec *exec)
+{
+    frugal *g = tci_exec_user(exec);
+    g->is_done = true;
+    tci_exec_free(exec);
+}
+
+/* The n-th allocation fails, for every n: an error at the start, or a command that ends as usual. */
+static void memory_runs_out(void **state)
+{
+    fix *f = fix_of(state);
+    const char *argv[] = {"/bin/sh", "-c", "cat; sleep 100 & echo x", NULL}, *envp[] = {NULL};
+    enum { SPARE = 4 };
+    size_t nstarted = 0;
+    for (size_t n = 1; nstarted < SPARE; n++) {
+        tc_err err;
+        frugal g = {0};
+        tci_exec_opts opts = TCI_EXEC_OPTS_NONE;
+        opts.program = argv[0];
+        opts.argv = argv;
+        opts.envp = envp;
+        opts.initial_stdin = TC_STR("text");
+        opts.user = &g;
+        opts.on_done = on_frugal_done;
+        opts.wall_time_ms = 20000;
+        tci_mem_fail_at(n);
+        int rc = tci_exec_start(f->host, &opts, &g.exec, &err);
+        bool has_failed = tci_mem_count() >= n;
+        tci_mem_fail_at(0);
+        assert_true(rc == 0 || rc == TC_E_NO_MEMORY);
+        if (rc < 0)
+            continue;
+        nstarted += !has_failed;
+        fix_wait_for(f, &g.is_done, 30000);
+    }
+    assert_int_equal(tci_exec_host_count(f->host), 0);
+    assert_int_equal(count_zombies(), 0);
+}
+
 static void case_18_counts_stay_flat(void **state)
 {
     fix *f = fix_of(state);
@@ -417,6 +461,7 @@ int run_exec_tests(void)
         IN_ALL_MODES(kill_cancel_and_deadline),
         IN_ALL_MODES(an_end_that_came_first_stays_the_truth),
         IN_ONE_MODE(cannot_start),
+        IN_ALL_MODES(memory_runs_out),
         IN_ALL_MODES(case_18_counts_stay_flat),
         IN_ONE_MODE(case_19_long_silence),
         IN_ALL_MODES(case_27_ten_at_once),

@@ -337,7 +337,7 @@ static void case_39_ignore_rules_are_those_of_git(void **state)
         skip();
     for (unsigned tree = 0; tree < 14; tree++) {
         tci_buf text, ours, theirs;
-        assert_int_equal(shell(f, "rm -rf ./* ./.[!.]* && git init -q .", NULL), 0);
+        assert_int_equal(shell(f, "rm -rf ./* ./.[!.]* && git init -q --template= .", NULL), 0);
         random_tree(f, &seed, 60);
         tci_buf_init(&text, TCI_BUF_MAX);
         tci_buf_init(&theirs, TCI_BUF_MAX);

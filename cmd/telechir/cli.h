@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The command line as one table: parsing, help, completion and the manual page come from it. A
+ * command is one row and one function in a file of its own name. Everything here is for the
+ * program's main thread unless it says otherwise. */
+#ifndef TCI_CLI_H
+#define TCI_CLI_H
+
+#include "base/buf.h"
+#include "base/json.h"
+#include <telechir/env.h>
+
+/* Exit statuses that scripts can trust. */
+enum {
+    CLI_OK = 0,
+    CLI_FAILED = 1,
+    CLI_USAGE = 2,
+    CLI_UNREACHABLE = 3,
+    CLI_REFUSED = 4,
+    CLI_UNKNOWN = 5,
+    CLI_TIMED_OUT = 124,
+    CLI_OURS = 125, /* exec and sh: a failure of ours, not of the command */
+    CLI_SIGNAL_BASE = 128,
+    CLI_INTERRUPTED = 130
+};
+
+typedef struct cli_option {
+    const char *name;  /* "cwd" is typed --cwd */
+    const char *value; /* placeholder; NULL: a flag */
+    const char *help;
+    char letter; /* 'r' is typed -r; 0: none */
+    bool is_repeatable;
+} cli_option;
+
+typedef struct cli cli;
+
+typedef struct cli_command {
+    const char *name;
+    const char *arguments; /* "[--] CMD ARG..." */
+    const char *summary;
+    const char *details; /* more for --help; may be NULL */
+    const cli_option *options;
+    size_t noptions;
+    bool takes_target;   /* --on and what goes with it */
+    bool takes_link;     /* the target options without --on */
+    bool stops_at_first; /* options end at the first argument (exec CMD ARG...) */
+    bool is_hidden;      /* not in the overview, completion and manual */
+    bool is_exec_like;   /* failures of ours exit 125 */
+    const char *words;   /* for completion: "add list show", or NULL */
+    int (*run)(cli *c);
+} cli_command;
+
+/* The tables (commands.c). */
+extern const cli_command cli_commands[];
+extern const size_t cli_ncommands;
+/* What every command takes; what those that reach a target take; and --on alone. */
+extern const cli_option cli_common_options[];
+extern const size_t cli_ncommon_options;
+extern const cli_option cli_target_options[];
+extern const size_t cli_ntarget_options;
+extern const cli_option cli_on_option;
+/* NULL when there is no such command. */
+const cli_command *cli_command_find(const char *name);
+/* The n-th option that a command takes, of all its tables; NULL after the last. */
+const cli_option *cli_command_option(const cli_command *command, size_t n);
+
+enum { CLI_VALUES_MAX = 1024, CLI_ENVS_MAX = 8 };
+
+typedef struct cli_given {
+    const cli_option *option;
+    const char *value; /* NULL of a flag */
+} cli_given;
+
+/* An environment that was opened, by the text that named it. */
+typedef struct cli_opened {
+    const char *target;
+    tc_env *env;
+} cli_opened;
+
+struct cli {
+    const cli_command *command;
+    cli_given *given;
+    size_t ngiven;
+    const char **args; /* what is left */
+    size_t nargs;
+    bool is_json, is_quiet, is_verbose;
+    bool has_said_json; /* the object that a command answers with is out */
+    tc_ctx *ctx;        /* cancelled by Ctrl-C */
+    tc_runtime *rt;     /* opened on first use */
+    tc_result *result;
+    tci_arena arena; /* as long as the command */
+    cli_opened envs[CLI_ENVS_MAX];
+    size_t nenvs;
+    tc_err err;
+};
+
+/* ---- options (options.c) ---- */
+
+/* Read the words after the command's name into c. false: the error is in c->err. */
+bool cli_parse(cli *c, int argc, char **argv);
+/* The last value given, or NULL. */
+const char *cli_value(const cli *c, const char *name);
+bool cli_has(const cli *c, const char *name);
+/* The n-th value of a repeatable option, or NULL. */
+const char *cli_nth(const cli *c, const char *name, size_t n);
+/* A whole number of at least min; dflt when not given. false: the error is in c->err. */
+bool cli_number(cli *c, const char *name, uint64_t min, uint64_t dflt, uint64_t *ret);
+/* Seconds with a fraction ("1.5"), more than 0, in milliseconds; 0 when not given. */
+bool cli_seconds(cli *c, const char *name, uint64_t *ret_ms);
+/* min..max arguments; max SIZE_MAX: any number. false: a usage error is in c->err. */
+bool cli_want_args(cli *c, size_t min, size_t max);
+
+/* ---- talk and results (out.c) ---- */
+
+/* Report c->err and give the exit status that goes with its code. */
+int cli_fail(cli *c);
+/* Report a usage error: status 2. */
+int cli_usage(cli *c, const char *fmt, ...) TC_PRINTF(2, 3);
+/* A line of talk on standard error, unless --quiet; the second only with --verbose. */
+void cli_say(const cli *c, const char *fmt, ...) TC_PRINTF(2, 3);
+void cli_detail(const cli *c, const char *fmt, ...) TC_PRINTF(2, 3);
+/* A line that is printed in any case: "telechir: ...". */
+void cli_warn(const cli *c, const char *fmt, ...) TC_PRINTF(2, 3);
+/* Write to standard output; false (and c->err) when it is closed or full. Any thread, one at a
+ * time; err instead of c->err for those that are not the main thread. */
+bool cli_out(cli *c, tc_str bytes);
+bool cli_outf(cli *c, const char *fmt, ...) TC_PRINTF(2, 3);
+int cli_write_stdout(tc_str bytes, tc_err *err) TC_CHECKED;
+/* One JSON object, then a newline. */
+bool cli_out_json(cli *c, tci_buf *json);
+
+/* JSON members: `"key":value` with a comma before all but the first of an object. Text that is not
+ * UTF-8 has its bad bytes replaced; _bytes writes "key" as text when it is UTF-8, else
+ * "key_base64" (standard alphabet, no padding). */
+void cli_json_str(tci_buf *b, bool *first, const char *key, tc_str value);
+void cli_json_bytes(tci_buf *b, bool *first, const char *key, tc_str value);
+void cli_json_u64(tci_buf *b, bool *first, const char *key, uint64_t value);
+void cli_json_i64(tci_buf *b, bool *first, const char *key, int64_t value);
+void cli_json_bool(tci_buf *b, bool *first, const char *key, bool value);
+void cli_json_time(tci_buf *b, bool *first, const char *key, const tc_time *t);
+/* "error":{"code":...,"message":...,"hint":...,...} with what the evidence says. */
+void cli_json_error(tci_buf *b, bool *first, const cli *c, const tc_err *err);
+/* A file's facts, as members. */
+void cli_json_info(tci_buf *b, bool *first, const tc_file_info *info);
+/* "file", "directory", "symlink", "other". */
+const char *cli_kind_name(tc_file_kind kind);
+/* Text of a name for a terminal: control bytes become '?'. */
+void cli_put_name(tci_buf *b, tc_str name);
+
+/* ---- reaching a target (env.c) ---- */
+
+/* The runtime, opened when first needed; NULL: c->err. */
+tc_runtime *cli_runtime(cli *c);
+/* A call that Ctrl-C ends, answering into c->result. */
+tc_call cli_call(cli *c);
+/* The environment that on names, or --on (default: local), ready; NULL: c->err. Borrowed. */
+tc_env *cli_env(cli *c, const char *on);
+/* One end of a copy: "NAME:path", "TARGET:/path", or a path here. */
+typedef struct cli_place {
+    bool is_local;
+    tc_env *env;
+    const char *path;
+    const char *target; /* NULL when local */
+} cli_place;
+int cli_place_of(cli *c, const char *text, cli_place *ret) TC_CHECKED;
+/* Close what was opened. */
+void cli_close(cli *c);
+
+/* ---- input (input.c) ---- */
+
+/* Standard input, read by a thread of its own so that Ctrl-C is heard meanwhile. */
+typedef struct cli_input cli_input;
+int cli_input_open(cli_input **ret_input, tc_err *err) TC_CHECKED;
+/* 1..cap bytes; *ret_len 0 at the end. One thread at a time. CANCELLED by ctx, IO. stop, when set,
+ * is looked at too. */
+int cli_input_read(cli_input *in, const tc_ctx *ctx, void *buf, size_t cap, size_t *ret_len,
+                   tc_err *err) TC_CHECKED;
+/* A tc_source over a cli_feed. */
+typedef struct cli_feed {
+    cli_input *in;
+    const tc_ctx *ctx;
+} cli_feed;
+int cli_input_source(void *user, void *buf, size_t cap, size_t *ret_len, tc_err *err);
+/* All of it into out. */
+int cli_input_all(cli *c, tci_buf *out) TC_CHECKED;
+
+/* ---- progress (progress.c) ---- */
+
+/* Progress of something longer than two seconds, on a terminal only. Any thread, one at a time. */
+typedef struct cli_progress {
+    bool is_on, is_shown;
+    const char *what;
+    uint64_t done, total; /* bytes; total 0: not known */
+    int64_t started_ns, shown_ns;
+} cli_progress;
+void cli_progress_start(cli_progress *p, const cli *c, const char *what, uint64_t total);
+void cli_progress_add(cli_progress *p, uint64_t nbytes);
+void cli_progress_end(cli_progress *p);
+/* "1.5 MiB"; returns out. */
+enum { CLI_SIZE_TEXT_MAX = 24 };
+const char *cli_size_text(uint64_t nbytes, char out[CLI_SIZE_TEXT_MAX]);
+
+/* ---- help (help.c) ---- */
+
+void cli_put_usage(tci_buf *b, const cli_command *command);
+int cli_help(cli *c, const cli_command *command);
+int cli_overview(cli *c);
+
+/* ---- signals (main.c) ---- */
+
+/* The signal that was caught, or 0. Any thread. */
+int cli_caught(void);
+
+/* ---- the commands ---- */
+
+int cmd_cat(cli *c);
+int cmd_completion(cli *c);
+int cmd_cp(cli *c);
+int cmd_demo(cli *c);
+int cmd_edit(cli *c);
+int cmd_exec(cli *c);
+int cmd_find(cli *c);
+int cmd_grep(cli *c);
+int cmd_help(cli *c);
+int cmd_http_envd(cli *c);
+int cmd_ls(cli *c);
+int cmd_manual(cli *c);
+int cmd_mkdir(cli *c);
+int cmd_rm(cli *c);
+int cmd_sh(cli *c);
+int cmd_target(cli *c);
+int cmd_version(cli *c);
+int cmd_write(cli *c);
+
+#endif

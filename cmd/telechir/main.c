@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The command's program: signals, finding the command, closing what it opened. What a command does
+ * is in the file of its name. Invariant: the first Ctrl-C ends calls under way and lets the command
+ * say what became of them; a second one ends the program. */
+#include "cli.h"
+
+#include "plat/system.h"
+
+#include <signal.h>
+
+static tc_ctx *interrupted_ctx;
+static volatile sig_atomic_t caught_signal;
+
+static void on_signal(int signum)
+{
+    caught_signal = signum;
+    (void)signal(signum, SIG_DFL); /* the next one is not caught */
+    tc_ctx_cancel(interrupted_ctx);
+}
+
+int cli_caught(void)
+{
+    return caught_signal;
+}
+
+static void catch_signals(tc_ctx *ctx)
+{
+    static const int signals[] = {SIGINT, SIGTERM};
+    interrupted_ctx = ctx;
+    for (size_t i = 0; i < TCI_ARRAY_LEN(signals); i++)
+        if (signal(signals[i], on_signal) == SIG_IGN)
+            (void)signal(signals[i], SIG_IGN); /* whoever started us does not want it */
+}
+
+static int run(cli *c, int argc, char **argv)
+{
+    if (argc < 2)
+        return cli_usage(c, "which command?");
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+        return cli_overview(c);
+    if (strcmp(name, "--version") == 0)
+        name = "version";
+    c->command = cli_command_find(name);
+    if (c->command == NULL)
+        return cli_usage(c, "there is no command '%s'", name);
+    if (!cli_parse(c, argc - 2, argv + 2))
+        return cli_fail(c);
+    if (cli_has(c, "help"))
+        return cli_help(c, c->command);
+    return c->command->run(c);
+}
+
+int main(int argc, char **argv)
+{
+    cli c = {0};
+    tci_system_ignore_sigpipe();
+    tci_arena_init(&c.arena, 0);
+    if (tc_ctx_new(-1, &c.ctx, &c.err) < 0 || tc_result_new(&c.result, &c.err) < 0)
+        return cli_fail(&c);
+    catch_signals(c.ctx);
+    int status = run(&c, argc, argv);
+    cli_close(&c);
+    tci_arena_done(&c.arena);
+    tc_result_free(c.result);
+    /* The context is not freed: a signal may still come. */
+    return status;
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Results on standard output, talk on standard error, and errors in the one form they have. Leaves
+ * what is said to the commands. Invariant: with --json nothing but JSON goes to standard output. */
+#include "cli.h"
+
+#include "base/base64.h"
+#include "base/rfc3339.h"
+#include "base/utf8.h"
+#include "plat/fd.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+enum { FD_OUT = 1, LINE_MAX = 2048 };
+
+/* ---- talk ---- */
+
+static void say_line(const char *fmt, va_list ap)
+{
+    char line[LINE_MAX];
+    (void)vsnprintf(line, sizeof line, fmt, ap); /* too long a line is cut */
+    (void)fprintf(stderr, "telechir: %s\n", line);
+}
+
+void cli_say(const cli *c, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    if (!c->is_quiet)
+        say_line(fmt, ap);
+    va_end(ap);
+}
+
+void cli_detail(const cli *c, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    if (c->is_verbose)
+        say_line(fmt, ap);
+    va_end(ap);
+}
+
+void cli_warn(const cli *c, const char *fmt, ...)
+{
+    TCI_UNUSED(c);
+    va_list ap;
+    va_start(ap, fmt);
+    say_line(fmt, ap);
+    va_end(ap);
+}
+
+/* ---- results ---- */
+
+int cli_write_stdout(tc_str bytes, tc_err *err)
+{
+    int rc = bytes.len > 0 ? tci_fd_write_all(FD_OUT, bytes.ptr, bytes.len, err) : 0;
+    if (rc == 0)
+        return 0;
+    /* Whoever read it has gone: not the target's fault, so not its code. */
+    if (rc == TC_E_CLOSED)
+        (void)tc_err_recode(err, TC_E_IO);
+    return tc_err_wrap(err, "cannot write to standard output");
+}
+
+bool cli_out(cli *c, tc_str bytes)
+{
+    return cli_write_stdout(bytes, &c->err) == 0;
+}
+
+bool cli_outf(cli *c, const char *fmt, ...)
+{
+    char line[LINE_MAX * 2];
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    size_t len = n < 0 ? 0 : (size_t)n;
+    return cli_out(c, tci_str_of(line, len < sizeof line ? len : sizeof line - 1));
+}
+
+bool cli_out_json(cli *c, tci_buf *json)
+{
+    tci_buf_append_byte(json, '\n');
+    if (tci_buf_error(json, &c->err) < 0)
+        return false;
+    c->has_said_json = true;
+    return cli_out(c, tci_buf_str(json));
+}
+
+/* ---- JSON ---- */
+
+/* Bad bytes become the replacement character. */
+static void put_text(tci_buf *b, tc_str s)
+{
+    size_t good = tci_utf8_valid_prefix(s);
+    if (good == s.len) {
+        tci_json_put_str(b, s);
+        return;
+    }
+    tci_buf clean;
+    tci_buf_init(&clean, TCI_BUF_MAX);
+    while (s.len > 0) {
+        good = tci_utf8_valid_prefix(s);
+        tci_buf_append(&clean, s.ptr, good);
+        if (good == s.len)
+            break;
+        tci_buf_append_str(&clean, TC_STR("\xEF\xBF\xBD"));
+        s = tci_str_sub(s, good + 1, SIZE_MAX);
+    }
+    tci_json_put_str(b, tci_buf_str(&clean));
+    tci_buf_done(&clean);
+}
+
+void cli_json_str(tci_buf *b, bool *first, const char *key, tc_str value)
+{
+    tci_json_put_key(b, first, tci_str(key));
+    put_text(b, value);
+}
+
+void cli_json_bytes(tci_buf *b, bool *first, const char *key, tc_str value)
+{
+    if (tci_utf8_is_valid(value)) {
+        cli_json_str(b, first, key, value);
+        return;
+    }
+    char name[64];
+    (void)snprintf(name, sizeof name, "%s_base64", key);
+    tci_json_put_key(b, first, tci_str(name));
+    tci_json_put_base64(b, value);
+}
+
+void cli_json_u64(tci_buf *b, bool *first, const char *key, uint64_t value)
+{
+    tci_json_put_key(b, first, tci_str(key));
+    tci_buf_append_u64(b, value);
+}
+
+void cli_json_i64(tci_buf *b, bool *first, const char *key, int64_t value)
+{
+    tci_json_put_key(b, first, tci_str(key));
+    tci_buf_append_i64(b, value);
+}
+
+void cli_json_bool(tci_buf *b, bool *first, const char *key, bool value)
+{
+    tci_json_put_key(b, first, tci_str(key));
+    tci_json_put_bool(b, value);
+}
+
+void cli_json_time(tci_buf *b, bool *first, const char *key, const tc_time *t)
+{
+    if (!t->is_known)
+        return;
+    char text[TCI_RFC3339_MAX];
+    tci_instant at = {.sec = t->sec, .nsec = t->nsec};
+    size_t len = tci_rfc3339_text(at, text);
+    cli_json_str(b, first, key, tci_str_of(text, len));
+}
+
+const char *cli_kind_name(tc_file_kind kind)
+{
+    switch (kind) {
+    case TC_FILE_REGULAR:
+        return "file";
+    case TC_FILE_DIRECTORY:
+        return "directory";
+    case TC_FILE_SYMLINK:
+        return "symlink";
+    case TC_FILE_OTHER:
+        break;
+    }
+    return "other";
+}
+
+void cli_json_info(tci_buf *b, bool *first, const tc_file_info *info)
+{
+    cli_json_str(b, first, "path", info->path);
+    cli_json_str(b, first, "kind", tci_str(cli_kind_name(info->kind)));
+    if (info->has_size)
+        cli_json_u64(b, first, "size", info->size_bytes);
+    if (info->has_executable)
+        cli_json_bool(b, first, "executable", info->is_executable);
+    cli_json_time(b, first, "modified_at", &info->modified_at);
+}
+
+void cli_json_error(tci_buf *b, bool *first, const cli *c, const tc_err *err)
+{
+    bool inner = true;
+    const tc_evidence *e = c->result != NULL ? tc_result_evidence(c->result) : NULL;
+    tci_json_put_key(b, first, TC_STR("error"));
+    tci_buf_append_byte(b, '{');
+    cli_json_str(b, &inner, "code", tci_str(tc_code_name(err->code)));
+    cli_json_str(b, &inner, "message", tci_str(err->msg));
+    if (err->hint[0] != '\0')
+        cli_json_str(b, &inner, "hint", tci_str(err->hint));
+    if (e != NULL && e->outcome != TC_OUTCOME_NONE) {
+        cli_json_str(b, &inner, "outcome", tci_str(tc_outcome_name(e->outcome)));
+        if (e->operation_id.len > 0)
+            cli_json_str(b, &inner, "operation_id", e->operation_id);
+    }
+    tci_buf_append_byte(b, '}');
+}
+
+/* ---- errors ---- */
+
+static int status_of(const cli *c, int code)
+{
+    if (cli_caught() != 0)
+        return CLI_SIGNAL_BASE + cli_caught();
+    int status = tc_code_exit_status(code);
+    if (c->command != NULL && c->command->is_exec_like && status != CLI_USAGE)
+        return CLI_OURS;
+    return status;
+}
+
+/* What is known of a change that failed, where that is not plain from the error. */
+static void say_outcome(const cli *c)
+{
+    const tc_evidence *e = tc_result_evidence(c->result);
+    if (e->outcome != TC_OUTCOME_UNKNOWN)
+        return;
+    cli_warn(c, "it may or may not have happened, or only in part: look before you repeat it");
+    if (e->operation_id.len > 0)
+        cli_warn(c, "its operation id is %.*s", TC_STR_ARG(e->operation_id));
+}
+
+int cli_fail(cli *c)
+{
+    tc_err *err = &c->err;
+    int status = status_of(c, err->code);
+    if (c->result != NULL && tc_result_evidence(c->result)->outcome == TC_OUTCOME_UNKNOWN &&
+        status != CLI_OURS && cli_caught() == 0)
+        status = CLI_UNKNOWN;
+    if (c->is_json && !c->has_said_json) {
+        tci_buf b;
+        bool first = true;
+        tci_buf_init(&b, TCI_BUF_MAX);
+        tci_buf_append_byte(&b, '{');
+        cli_json_error(&b, &first, c, err);
+        tci_buf_append_str(&b, TC_STR("}\n"));
+        tc_err ignored; /* the first error is the one to tell, and standard error has it */
+        int rc = cli_write_stdout(tci_buf_str(&b), &ignored);
+        TCI_UNUSED(rc);
+        tci_buf_done(&b);
+    }
+    if (cli_caught() != 0)
+        cli_warn(c, "interrupted%s%s", err->code == TC_E_CANCELLED ? "" : ": ",
+                 err->code == TC_E_CANCELLED ? "" : err->msg);
+    else
+        cli_warn(c, "%s", err->msg);
+    if (err->hint[0] != '\0')
+        cli_warn(c, "%s", err->hint);
+    if (c->result != NULL)
+        say_outcome(c);
+    return status;
+}
+
+int cli_usage(cli *c, const char *fmt, ...)
+{
+    char text[TC_ERR_MSG_MAX];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    (void)tc_err_set(&c->err, TC_E_INVALID, "%s", text);
+    if (c->command != NULL) {
+        tci_buf usage;
+        tci_buf_init(&usage, TCI_BUF_MAX);
+        cli_put_usage(&usage, c->command);
+        (void)tc_err_hint(&c->err, "usage: %.*s", (int)usage.len, usage.ptr);
+        tci_buf_done(&usage);
+    } else {
+        (void)tc_err_hint(&c->err, "see 'telechir --help'");
+    }
+    (void)cli_fail(c);
+    return CLI_USAGE;
+}
+
+void cli_put_name(tci_buf *b, tc_str name)
+{
+    enum { SPACE = 0x20, DEL = 0x7f };
+    for (size_t i = 0; i < name.len; i++) {
+        unsigned char ch = (unsigned char)name.ptr[i];
+        tci_buf_append_byte(b, ch < SPACE || ch == DEL ? '?' : name.ptr[i]);
+    }
+}

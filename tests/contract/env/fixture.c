@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The fixture of the contract tests: starts a daemon behind HTTP for http_envd, and lets local_envd start its
+ * own. */
+#include "fixture.h"
+
+#include "base/arena.h"
+#include "plat/clock.h"
+#include "plat/file.h"
+#include "plat/socket.h"
+
+enum { PORT_TRIES = 5, START_MS = 10000, POLL_NS = 5000000 };
+
+static const char *chosen = "local_envd";
+void fixture_choose(const char *provider)
+{
+    chosen = provider;
+}
+
+tc_str text(const char *cstr)
+{
+    return tci_str(cstr);
+}
+
+static void start_daemon(fixture *f, unsigned port)
+{
+    char bind[32], runtime[2200], cwd[2200];
+    char vars[8][2300];
+    const char *envp[16];
+    size_t n = 0;
+    snprintf(bind, sizeof bind, "127.0.0.1:%u", port);
+    snprintf(f->endpoint, sizeof f->endpoint, "http://%s", bind);
+    snprintf(runtime, sizeof runtime, "%s/run", f->root);
+    snprintf(cwd, sizeof cwd, "%s", f->root);
+    snprintf(vars[0], sizeof vars[0], "A13N_ENVD_RUNTIME_DIR=%s", runtime);
+    snprintf(vars[1], sizeof vars[1], "A13N_ENVD_DEVICE_ID=env-contract");
+    snprintf(vars[2], sizeof vars[2], "A13N_ENVD_DEFAULT_WORKING_DIRECTORY=%s", cwd);
+    snprintf(vars[3], sizeof vars[3], "A13N_ENVD_TRANSPORT=http");
+    snprintf(vars[4], sizeof vars[4], "A13N_ENVD_HTTP_BIND=%s", bind);
+    snprintf(vars[5], sizeof vars[5], "A13N_ENVD_HTTP_CREDENTIAL_FILE=%s", f->credential_file);
+    snprintf(vars[6], sizeof vars[6], "A13N_ENVD_HTTP_PLAINTEXT_SCOPE=loopback");
+    snprintf(vars[7], sizeof vars[7], "A13N_ENVD_FULL_CONTROL=true");
+    for (int i = 0; i < 8; i++)
+        envp[n++] = vars[i];
+    envp[n++] = "PATH=/usr/local/bin:/usr/bin:/bin";
+    envp[n] = NULL;
+    const char *argv[] = {f->daemon, NULL};
+    tci_spawn_opts opts = TCI_SPAWN_OPTS_NONE;
+    opts.program = f->daemon;
+    opts.argv = argv;
+    opts.envp = envp;
+    opts.flags = TCI_SPAWN_DIE_WITH_PARENT;
+    assert_ok(f, tci_spawn(&opts, &f->child, &f->err));
+}
+
+/* The daemon has no start-up line: ask until it answers, or is gone. */
+static bool wait_for_daemon(fixture *f)
+{
+    tc_http_options http = {.size = sizeof http,
+                            .endpoint = text(f->endpoint),
+                            .credential_file = text(f->credential_file)};
+    int64_t until = tci_clock_mono_ns() + (int64_t)START_MS * 1000000;
+    tci_wake never = {0};
+    for (;;) {
+        tci_exit how;
+        bool was_lost;
+        tc_device *d = NULL;
+        if (tc_device_connect_http(f->rt, NULL, &http, NULL, &d, &f->err) == 0) {
+            tc_device_close(d);
+            return true;
+        }
+        if (tci_child_peek(&f->child, &how, &was_lost) || tci_clock_mono_ns() > until)
+            return false;
+        tci_wake_wait(&never, tci_wake_count(&never), tci_clock_mono_ns() + POLL_NS);
+    }
+}
+
+static void open_http(fixture *f)
+{
+    tci_file file = TCI_FILE_NONE;
+    snprintf(f->credential_file, sizeof f->credential_file, "%s/credential", f->root);
+    assert_ok(f, tci_file_open(text(f->credential_file), TCI_OPEN_WRITE | TCI_OPEN_CREATE, 0600,
+                               &file, &f->err));
+    assert_ok(f, tci_file_write_all(file, "contract-credential\n", 20, &f->err));
+    tci_file_close(&file);
+    unsigned port = 21000 + (unsigned)tci_proc_self() % 20000;
+    for (int i = 0; i < PORT_TRIES; i++) {
+        bool was_lost;
+        tci_exit how;
+        start_daemon(f, port + (unsigned)i * 11);
+        if (wait_for_daemon(f))
+            return;
+        tci_child_signal(&f->child, TCI_SIG_KILL);
+        tci_child_reap_wait(&f->child, &how, &was_lost);
+    }
+    fail_msg("the daemon does not start: %s", f->err.msg);
+}
+
+int fixture_open(void **state)
+{
+    fixture *f = calloc(1, sizeof *f); /* cmocka's own ways: no allocation of ours is under test */
+    const char *daemon = getenv("TC_DAEMON");
+    f->child = TCI_CHILD_NONE;
+    f->is_http = strcmp(chosen, "http_envd") == 0;
+    snprintf(f->daemon, sizeof f->daemon, "%s", daemon != NULL ? daemon : TC_DEFAULT_DAEMON);
+    snprintf(f->root, sizeof f->root, "%s/%s", getenv("TC_TEST_DIR"), chosen);
+    assert_ok(f, tci_file_mkdir(TCI_FILE_CWD, text(f->root), 0700, &f->err));
+    assert_ok(f, tc_runtime_open(NULL, &f->rt, &f->err));
+    assert_ok(f, tc_result_new(&f->r, &f->err));
+    if (f->is_http)
+        open_http(f);
+    *state = f;
+    return 0;
+}
+
+int fixture_close(void **state)
+{
+    fixture *f = *state;
+    tc_result_free(f->r);
+    tc_runtime_close(f->rt);
+    if (f->child.pidfd >= 0) {
+        tci_exit how;
+        bool was_lost;
+        tci_child_signal(&f->child, TCI_SIG_TERM);
+        tci_child_reap_wait(&f->child, &how, &was_lost);
+    }
+    free(f);
+    return 0;
+}
+
+tc_str folder(fixture *f, const char *name)
+{
+    tc_str path;
+    char buf[4096];
+    snprintf(buf, sizeof buf, "%s/%s", f->root, name);
+    assert_ok(f, tci_file_mkdir(TCI_FILE_CWD, text(buf), 0700, &f->err));
+    assert_ok(f, tc_result_dup(f->r, text(buf), &path, &f->err));
+    return path;
+}
+
+tc_env_options env_options(tc_str cwd)
+{
+    return (tc_env_options){.size = sizeof(tc_env_options),
+                            .environment_id = TC_STR("env-test"),
+                            .working_directory = cwd};
+}
+
+int make_env_with(fixture *f, tc_env_options *options, tc_env **ret_env)
+{
+    if (f->is_http) {
+        tc_http_options http = {.size = sizeof http,
+                                .endpoint = text(f->endpoint),
+                                .credential_file = text(f->credential_file)};
+        if (options->state.len == 0)
+            assert_ok(f, tc_env_state_make(TC_STR("http_envd"), TC_STR("env-contract"), f->r,
+                                           &options->state, &f->err));
+        return tc_env_create_http(f->rt, options, &http, ret_env, &f->err);
+    }
+    tc_local_envd_options local = {
+        .size = sizeof local, .executable = text(f->daemon), .full_control = true};
+    return tc_env_create_local(f->rt, options, &local, ret_env, &f->err);
+}
+
+tc_env *make_env(fixture *f, tc_str cwd)
+{
+    tc_env *env = NULL;
+    tc_env_options options = env_options(cwd);
+    assert_ok(f, make_env_with(f, &options, &env));
+    assert_ok(f, tc_env_ready(env, NULL, &f->err));
+    return env;
+}
+
+tc_call plain_call(fixture *f)
+{
+    return TC_CALL(NULL, f->r);
+}
+
+void kill_daemon(fixture *f, tc_env *env)
+{
+    tc_call call = plain_call(f);
+    tc_command command = {.size = sizeof command};
+    tc_run_result res;
+    if (f->is_http) {
+        tci_exit how;
+        bool was_lost;
+        tci_child_signal(&f->child, TCI_SIG_KILL);
+        tci_child_reap_wait(&f->child, &how, &was_lost);
+        return;
+    }
+    /* Its own daemon is not ours to know: a command finds it, by the folder it works in. */
+    command.script = TC_STR("p=$$; while [ \"$p\" -gt 1 ]; do "
+                            "n=$(cat /proc/$p/comm); case $n in *envd*|telechird*) v=$p;; esac; "
+                            "p=$(awk '/^PPid:/{print $2}' /proc/$p/status); done; kill -9 $v");
+    int rc = tc_env_run(env, &call, &command, NULL, &res, &f->err);
+    TCI_UNUSED(rc); /* it takes its own answer along */
+}
+
+bool file_exists(const char *path)
+{
+    tci_file_stat st;
+    tc_err err;
+    return tci_file_stat_at(TCI_FILE_CWD, tci_str(path), false, &st, &err) == 0;
+}
