@@ -415,6 +415,9 @@ void tci_conn_fail(tci_conn *c, const tc_err *err)
     c->is_dead = true;
     c->fail = *err;
     atomic_store(&c->is_alive, false);
+    /* Before anybody is woken: who asks then must see it. */
+    TCI_LIST_EACH (&c->sessions, link)
+        atomic_store(&TCI_CONTAINER(link, tci_sess, link)->is_alive, false);
     tci_conn_lane_fail(c, &c->device_lane, err);
     fail_pending(c, err);
     TCI_LIST_EACH(&c->sessions, link)

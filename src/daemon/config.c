@@ -30,7 +30,8 @@ static int apply_file(tci_cfg *c, const char *path, tc_err *err)
         return 0;
     if (tci_cfg_read_file(TC_STR("--config"), tci_str(path), FILE_BYTES_MAX, &text, &len, err) < 0)
         return err->code;
-    int rc = tci_arena_dup(c->arena, tci_str_of(text, len), &kept, err); /* the tree points into it */
+    int rc =
+        tci_arena_dup(c->arena, tci_str_of(text, len), &kept, err); /* the tree points into it */
     tci_free(text);
     return rc < 0 ? rc : tci_cfg_apply_json(c, "configuration file", kept, err);
 }

@@ -49,22 +49,24 @@ static int unknown(const tci_cfg *c, const char *arg, tc_err *err)
 static int version(tci_cfg *c, tc_str *ret_text, tc_err *err)
 {
     const char *number = c->config->is_drop_in ? TCI_CFG_WIRE_VERSION : TC_VERSION;
-    return tci_arena_printf(c->arena, ret_text, err, "%.*s %s\n", TC_STR_ARG(c->config->program), number);
+    return tci_arena_printf(c->arena, ret_text, err, "%.*s %s\n", TC_STR_ARG(c->config->program),
+                            number);
 }
 
-static int connect_word(tci_cfg *c, tci_cfg_args args, tci_config_action *ret_action, tc_str *ret_text,
-                        tc_err *err)
+static int connect_word(tci_cfg *c, tci_cfg_args args, tci_config_action *ret_action,
+                        tc_str *ret_text, tc_err *err)
 {
     if (args.count == 2 && strcmp(args.items[1], "--help") == 0) {
         *ret_action = TCI_CONFIG_HELP;
         return tci_cfg_help(c, ret_text, err);
     }
     (void)tc_err_set(err, TC_E_UNSUPPORTED, "connect is not available in this build");
-    return tc_err_hint(err, "serve over stdio or HTTP; see %.*s --help", TC_STR_ARG(c->config->program));
+    return tc_err_hint(err, "serve over stdio or HTTP; see %.*s --help",
+                       TC_STR_ARG(c->config->program));
 }
 
-int tci_cfg_read_action(tci_cfg *c, tci_cfg_args args, tci_config_action *ret_action, tc_str *ret_text,
-                        tc_err *err)
+int tci_cfg_read_action(tci_cfg *c, tci_cfg_args args, tci_config_action *ret_action,
+                        tc_str *ret_text, tc_err *err)
 {
     tc_str first = args.count > 0 ? tci_str(args.items[0]) : TC_STR("");
     *ret_action = TCI_CONFIG_SERVE;
@@ -72,7 +74,8 @@ int tci_cfg_read_action(tci_cfg *c, tci_cfg_args args, tci_config_action *ret_ac
         return 0;
     if (tci_str_eq(first, TC_STR("--version"))) {
         if (args.count > 1)
-            return tc_err_set(err, TC_E_INVALID, "--version cannot be combined with other arguments");
+            return tc_err_set(err, TC_E_INVALID,
+                              "--version cannot be combined with other arguments");
         *ret_action = TCI_CONFIG_VERSION;
         return version(c, ret_text, err);
     }
@@ -136,13 +139,14 @@ int tci_cfg_apply_flags(tci_cfg *c, tci_cfg_args args, tc_err *err)
 
 /* ---- help ---- */
 
-static const char usage[] = "usage: %.*s [options]                 serve EIP, by default on standard input and output\n"
-                            "       %.*s connect <URL|name> ...    pair with a Host and serve it\n"
-                            "       %.*s update [options]          replace this program; see update --help\n"
-                            "       %.*s --version | --help\n"
-                            "\n"
-                            "One daemon gives the files, commands, processes and ports of this machine to one host.\n"
-                            "Each option has one value and comes once:\n";
+static const char usage[] =
+    "usage: %.*s [options]                 serve EIP, by default on standard input and output\n"
+    "       %.*s connect <URL|name> ...    pair with a Host and serve it\n"
+    "       %.*s update [options]          replace this program; see update --help\n"
+    "       %.*s --version | --help\n"
+    "\n"
+    "One daemon gives the files, commands, processes and ports of this machine to one host.\n"
+    "Each option has one value and comes once:\n";
 
 static const char settings[] =
     "\n"
@@ -156,8 +160,10 @@ static const char settings[] =
     "  REVERSE_WS_URL REVERSE_WS_CREDENTIAL_FILE REVERSE_WS_CA_FILE\n"
     "\n"
     "%s"
-    "Without FULL_CONTROL=true, trusted_executable_roots or shell_profiles there are files only, no\n"
-    "commands. Not available in this build: connect, reverse_websocket, restricted sandboxes, egress\n"
+    "Without FULL_CONTROL=true, trusted_executable_roots or shell_profiles there are files only, "
+    "no\n"
+    "commands. Not available in this build: connect, reverse_websocket, restricted sandboxes, "
+    "egress\n"
     "other than inherit, another account, --allow-sudo false, --computer-use true.\n";
 
 int tci_cfg_help(tci_cfg *c, tc_str *ret_text, tc_err *err)
@@ -170,10 +176,12 @@ int tci_cfg_help(tci_cfg *c, tc_str *ret_text, tc_err *err)
     tci_buf_printf(&text, usage, TC_STR_ARG(p), TC_STR_ARG(p), TC_STR_ARG(p), TC_STR_ARG(p));
     for (size_t i = 0; i < TCI_ARRAY_LEN(flags); i++)
         tci_buf_printf(&text, "  %-27s %-5s %s\n", flags[i].name, flags[i].value, flags[i].doc);
-    tci_buf_printf(&text, settings, prefix, prefix,
-                   is_drop_in ? "RUNTIME_DIR is required.\n"
-                              : "A13N_ENVD_ is understood too. RUNTIME_DIR is $XDG_STATE_HOME/telechir/runtime "
-                                "unless\nit is set.\n");
+    tci_buf_printf(
+        &text, settings, prefix, prefix,
+        is_drop_in
+            ? "RUNTIME_DIR is required.\n"
+            : "A13N_ENVD_ is understood too. RUNTIME_DIR is $XDG_STATE_HOME/telechir/runtime "
+              "unless\nit is set.\n");
     int rc = tci_buf_error(&text, err);
     if (rc == 0)
         rc = tci_arena_dup(c->arena, tci_buf_str(&text), ret_text, err);

@@ -59,19 +59,22 @@ static int add_root(tci_cfg *c, tc_str place, tc_str path, tc_str *roots, size_t
     tc_str real;
     if (!tci_cfg_is_absolute(path))
         return tc_err_set(err, TC_E_INVALID, "%.*s must be absolute folders", TC_STR_ARG(place));
-    if (tci_file_realpath(path, buf, &real, err) < 0 || tci_file_stat_at(TCI_FILE_CWD, real, true, &st, err) < 0)
+    if (tci_file_realpath(path, buf, &real, err) < 0 ||
+        tci_file_stat_at(TCI_FILE_CWD, real, true, &st, err) < 0)
         return tc_err_wrap(err, "%.*s", TC_STR_ARG(place));
     if (st.kind != TCI_FILE_KIND_DIRECTORY)
         return tc_err_set(err, TC_E_INVALID, "%.*s: '%.*s' is not a folder", TC_STR_ARG(place),
                           TC_STR_ARG(path));
     if (tci_str_find_byte(real, ':') < real.len) /* it becomes a part of PATH */
-        return tc_err_set(err, TC_E_INVALID, "%.*s: '%.*s' has a colon", TC_STR_ARG(place), TC_STR_ARG(real));
+        return tc_err_set(err, TC_E_INVALID, "%.*s: '%.*s' has a colon", TC_STR_ARG(place),
+                          TC_STR_ARG(real));
     if (has_root(roots, *n, real))
         return 0;
     return keep(c, real, &roots[(*n)++], err);
 }
 
-static int decode_roots(tci_cfg *c, tc_str place, const tci_json *list, tc_str **ret, size_t *ret_n, tc_err *err)
+static int decode_roots(tci_cfg *c, tc_str place, const tci_json *list, tc_str **ret, size_t *ret_n,
+                        tc_err *err)
 {
     size_t n = 0;
     tc_str *roots;
@@ -114,7 +117,8 @@ static int path_roots(tci_cfg *c, tc_err *err)
 
 static int bad_profile(const tci_shell_profile *p, const char *why, tc_err *err)
 {
-    return tc_err_set(err, TC_E_INVALID, "shell_profiles: profile '%.*s': %s", TC_STR_ARG(p->id), why);
+    return tc_err_set(err, TC_E_INVALID, "shell_profiles: profile '%.*s': %s", TC_STR_ARG(p->id),
+                      why);
 }
 
 static bool is_profile_id(tc_str id)
@@ -123,8 +127,8 @@ static bool is_profile_id(tc_str id)
         return false;
     for (size_t i = 0; i < id.len; i++) {
         char c = id.ptr[i];
-        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
-              c == '-'))
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+              c == '.' || c == '_' || c == '-'))
             return false;
     }
     return true;
@@ -137,8 +141,10 @@ static int decode_executable(tci_cfg *c, tci_shell_profile *p, tc_str path, tc_e
     tc_str real;
     if (!tci_cfg_is_absolute(path))
         return bad_profile(p, "native_executable must be absolute", err);
-    if (tci_file_realpath(path, buf, &real, err) < 0 || tci_file_stat_at(TCI_FILE_CWD, real, true, &st, err) < 0)
-        return tc_err_wrap(err, "shell_profiles: profile '%.*s': native_executable", TC_STR_ARG(p->id));
+    if (tci_file_realpath(path, buf, &real, err) < 0 ||
+        tci_file_stat_at(TCI_FILE_CWD, real, true, &st, err) < 0)
+        return tc_err_wrap(err, "shell_profiles: profile '%.*s': native_executable",
+                           TC_STR_ARG(p->id));
     if (st.kind != TCI_FILE_KIND_REGULAR)
         return bad_profile(p, "native_executable must be a regular file", err);
     return keep(c, real, &p->executable, err);
@@ -183,7 +189,8 @@ static int decode_environment(tci_cfg *c, tci_shell_profile *p, const tci_json *
         bytes += name.len + value.len + 2;
         if (!tci_envname_is_valid(name) || tci_envname_is_reserved(name) ||
             tci_str_find_byte(value, '\0') < value.len)
-            return bad_profile(p, "safe_base_environment has a reserved or malformed name, or a NUL", err);
+            return bad_profile(
+                p, "safe_base_environment has a reserved or malformed name, or a NUL", err);
         if (bytes > ENVIRONMENT_BYTES_MAX)
             return bad_profile(p, "safe_base_environment is too large", err);
         if (keep(c, name, &pair->name, err) < 0 || keep(c, value, &pair->value, err) < 0)
@@ -197,16 +204,19 @@ static int decode_profile(tci_cfg *c, const tci_json *v, tci_shell_profile *p, t
     tc_str display = text_of(v, "display_name"), id = text_of(v, "profile_id"), place;
     const tci_json *login = tci_json_get(v, TC_STR("allow_login_mode"));
     if (!is_profile_id(id))
-        return tc_err_set(err, TC_E_INVALID,
-                          "shell_profiles: profile_id must be 1 to %d ASCII letters, digits, '.', '_' or '-'",
-                          PROFILE_ID_MAX);
+        return tc_err_set(
+            err, TC_E_INVALID,
+            "shell_profiles: profile_id must be 1 to %d ASCII letters, digits, '.', '_' or '-'",
+            PROFILE_ID_MAX);
     if (keep(c, id, &p->id, err) < 0)
         return err->code;
     if (display.len == 0 || display.len > DISPLAY_NAME_MAX || !tci_cfg_is_printable(display) ||
         !tci_cfg_is_trimmed(display))
-        return bad_profile(p, "display_name must be 1 to 256 bytes without control characters or blanks around it",
-                           err);
-    (void)tci_json_as_u64(tci_json_get(v, TC_STR("max_script_bytes")), &p->max_script_bytes); /* checked */
+        return bad_profile(
+            p, "display_name must be 1 to 256 bytes without control characters or blanks around it",
+            err);
+    (void)tci_json_as_u64(tci_json_get(v, TC_STR("max_script_bytes")),
+                          &p->max_script_bytes); /* checked */
     if (p->max_script_bytes == 0)
         return bad_profile(p, "max_script_bytes must be positive", err);
     if (login != NULL)
@@ -218,7 +228,8 @@ static int decode_profile(tci_cfg *c, const tci_json *v, tci_shell_profile *p, t
         decode_executable(c, p, text_of(v, "native_executable"), err) < 0 ||
         decode_arguments(c, p, list_of(v, "fixed_arguments"), err) < 0 ||
         decode_environment(c, p, list_of(v, "safe_base_environment"), err) < 0 ||
-        tci_arena_printf(c->arena, &place, err, "shell_profiles: profile '%.*s': executable_search_roots",
+        tci_arena_printf(c->arena, &place, err,
+                         "shell_profiles: profile '%.*s': executable_search_roots",
                          TC_STR_ARG(p->id)) < 0)
         return err->code;
     return decode_roots(c, place, roots, &p->roots, &p->nroots, err);
@@ -284,7 +295,8 @@ int tci_cfg_decode_commands(tci_cfg *c, tc_err *err)
                               "full_control excludes trusted_executable_roots and shell_profiles");
         return path_roots(c, err) < 0 ? (int)err->code : default_profile(c, err);
     }
-    if (decode_roots(c, TC_STR("trusted_executable_roots"), roots, &config->roots, &config->nroots, err) < 0)
+    if (decode_roots(c, TC_STR("trusted_executable_roots"), roots, &config->roots, &config->nroots,
+                     err) < 0)
         return err->code;
     return decode_profiles(c, profiles, err);
 }

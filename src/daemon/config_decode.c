@@ -10,7 +10,12 @@
 #include "base/utf8.h"
 #include "plat/file.h"
 
-enum { ID_BYTES_MAX = 256, NAME_CHARS_MAX = 256, DESCRIPTION_CHARS_MAX = 4096, FILESYSTEMS_MAX = 16 };
+enum {
+    ID_BYTES_MAX = 256,
+    NAME_CHARS_MAX = 256,
+    DESCRIPTION_CHARS_MAX = 4096,
+    FILESYSTEMS_MAX = 16
+};
 enum { SAMPLE_MS_MIN = 1000, SAMPLE_MS_MAX = 60000, SAMPLE_MS_DEFAULT = 10000, FS_NAME_MAX = 64 };
 #define IDLE_TIMEOUT_MS UINT64_C(1800000)
 #define DISCONNECT_GRACE_MS UINT64_C(30000)
@@ -34,8 +39,8 @@ bool tci_cfg_is_printable(tc_str s)
 /* White_Space of Unicode, without the controls. */
 static bool is_space(int32_t c)
 {
-    return c == ' ' || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 ||
-           c == 0x202f || c == 0x205f || c == 0x3000;
+    return c == ' ' || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 ||
+           c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
 bool tci_cfg_is_trimmed(tc_str s)
@@ -46,7 +51,8 @@ bool tci_cfg_is_trimmed(tc_str s)
     do
         last--;
     while (last > 0 && ((unsigned char)s.ptr[last] & 0xc0) == 0x80);
-    return !is_space(tci_utf8_decode(s, &len)) && !is_space(tci_utf8_decode(tci_str_sub(s, last, s.len), &len));
+    return !is_space(tci_utf8_decode(s, &len)) &&
+           !is_space(tci_utf8_decode(tci_str_sub(s, last, s.len), &len));
 }
 
 static int keep(tci_cfg *c, tc_str text, tc_str *ret, tc_err *err)
@@ -102,7 +108,8 @@ static bool goes_up(tc_str path)
 static int check_watched(tc_str place, tc_str path, tc_err *err)
 {
     if (!tci_cfg_is_absolute(path) || goes_up(path))
-        return tc_err_set(err, TC_E_INVALID, "%.*s must be an absolute path without '..'", TC_STR_ARG(place));
+        return tc_err_set(err, TC_E_INVALID, "%.*s must be an absolute path without '..'",
+                          TC_STR_ARG(place));
     return 0;
 }
 
@@ -112,7 +119,8 @@ static bool is_fs_name(tc_str name)
         return false;
     for (size_t i = 0; i < name.len; i++) {
         char c = name.ptr[i];
-        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-'))
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+              c == '_' || c == '-'))
             return false;
     }
     return true;
@@ -132,11 +140,13 @@ static int decode_filesystems(tci_cfg *c, const tci_json *map, tc_err *err)
         tci_monitored_fs *fs = &config->filesystems[i];
         tc_str path, place;
         if (!is_fs_name(m->key))
-            return tc_err_set(err, TC_E_INVALID,
-                              "monitoring.filesystems: names must be 1 to %d ASCII letters, digits, '_' or '-'",
-                              FS_NAME_MAX);
+            return tc_err_set(
+                err, TC_E_INVALID,
+                "monitoring.filesystems: names must be 1 to %d ASCII letters, digits, '_' or '-'",
+                FS_NAME_MAX);
         (void)tci_json_as_str(&m->value, &path); /* checked before */
-        if (tci_arena_printf(c->arena, &place, err, "monitoring.filesystems.%.*s", TC_STR_ARG(m->key)) < 0 ||
+        if (tci_arena_printf(c->arena, &place, err, "monitoring.filesystems.%.*s",
+                             TC_STR_ARG(m->key)) < 0 ||
             check_watched(place, path, err) < 0 || keep(c, m->key, &fs->name, err) < 0 ||
             keep(c, path, &fs->path, err) < 0)
             return err->code;
@@ -155,9 +165,11 @@ int tci_cfg_decode_monitoring(tci_cfg *c, tc_err *err)
     if ((member = get(c, "monitoring", "sample_interval_ms")) != NULL)
         (void)tci_json_as_u64(member, &config->sample_interval_ms); /* checked before */
     if (config->sample_interval_ms < SAMPLE_MS_MIN || config->sample_interval_ms > SAMPLE_MS_MAX)
-        return tc_err_set(err, TC_E_INVALID, "monitoring.sample_interval_ms must be between %d and %d",
-                          SAMPLE_MS_MIN, SAMPLE_MS_MAX);
-    if ((member = get(c, "monitoring", "filesystems")) != NULL && decode_filesystems(c, member, err) < 0)
+        return tc_err_set(err, TC_E_INVALID,
+                          "monitoring.sample_interval_ms must be between %d and %d", SAMPLE_MS_MIN,
+                          SAMPLE_MS_MAX);
+    if ((member = get(c, "monitoring", "filesystems")) != NULL &&
+        decode_filesystems(c, member, err) < 0)
         return err->code;
     if ((member = get(c, "monitoring", "cgroup_v2_directory")) != NULL) {
         tc_str path;
@@ -230,8 +242,8 @@ int tci_cfg_decode_limits(tci_cfg *c, tc_err *err)
         if (v != NULL)
             (void)tci_json_as_u64(v, &value); /* checked before */
         if (value < 1 || value > COUNT_MAX)
-            return tc_err_set(err, TC_E_INVALID, "limits.%s must be between 1 and %llu", limits[i].name,
-                              (unsigned long long)COUNT_MAX);
+            return tc_err_set(err, TC_E_INVALID, "limits.%s must be between 1 and %llu",
+                              limits[i].name, (unsigned long long)COUNT_MAX);
         *limit_at(l, i) = value;
     }
     for (size_t i = 0; i < TCI_ARRAY_LEN(limit_rules); i++) {
@@ -251,8 +263,9 @@ static int decode_text(tci_cfg *c, const char *name, size_t max_chars, tc_str *r
     if (!get_text(c, name, &text))
         return 0;
     if (!tci_cfg_is_printable(text) || tci_utf8_count(text) > max_chars)
-        return tc_err_set(err, TC_E_INVALID, "%s must be at most %zu characters and no control characters",
-                          name, max_chars);
+        return tc_err_set(err, TC_E_INVALID,
+                          "%s must be at most %zu characters and no control characters", name,
+                          max_chars);
     return keep(c, text, ret, err);
 }
 
@@ -261,10 +274,12 @@ static int decode_id(tci_cfg *c, tc_err *err)
     tc_str id;
     if (!get_text(c, "device_id", &id))
         return 0;
-    if (id.len == 0 || id.len > ID_BYTES_MAX || !tci_cfg_is_printable(id) || !tci_cfg_is_trimmed(id))
-        return tc_err_set(err, TC_E_INVALID,
-                          "device_id must be 1 to %d bytes without control characters or blanks around it",
-                          ID_BYTES_MAX);
+    if (id.len == 0 || id.len > ID_BYTES_MAX || !tci_cfg_is_printable(id) ||
+        !tci_cfg_is_trimmed(id))
+        return tc_err_set(
+            err, TC_E_INVALID,
+            "device_id must be 1 to %d bytes without control characters or blanks around it",
+            ID_BYTES_MAX);
     return keep(c, id, &c->config->device_id, err);
 }
 
@@ -293,7 +308,8 @@ static int decode_cwd(tci_cfg *c, tc_err *err)
     while (path.len > 1 && path.ptr[path.len - 1] == '/')
         path.len--;
     if (!is_plain(path))
-        return tc_err_set(err, TC_E_INVALID, "%s does not exist: it must be without '.' and '..'", name);
+        return tc_err_set(err, TC_E_INVALID, "%s does not exist: it must be without '.' and '..'",
+                          name);
     return keep(c, path, &c->config->default_working_directory, err);
 }
 
@@ -302,10 +318,12 @@ static int decode_lifecycle(tci_cfg *c, tc_err *err)
     tci_config *config = c->config;
     config->idle_timeout_ms = get_count(c, "idle_timeout_ms", IDLE_TIMEOUT_MS);
     config->disconnect_grace_ms = get_count(c, "disconnect_grace_ms", DISCONNECT_GRACE_MS);
-    if (config->idle_timeout_ms == 0 || config->disconnect_grace_ms == 0 || config->idle_timeout_ms > COUNT_MAX ||
+    if (config->idle_timeout_ms == 0 || config->disconnect_grace_ms == 0 ||
+        config->idle_timeout_ms > COUNT_MAX ||
         config->disconnect_grace_ms >= config->idle_timeout_ms)
-        return tc_err_set(err, TC_E_INVALID,
-                          "idle_timeout_ms and disconnect_grace_ms must be positive, and the grace shorter");
+        return tc_err_set(
+            err, TC_E_INVALID,
+            "idle_timeout_ms and disconnect_grace_ms must be positive, and the grace shorter");
     if (get_count(c, "computer_use_permission_timeout_ms", 1) == 0)
         return tc_err_set(err, TC_E_INVALID, "computer_use_permission_timeout_ms must be positive");
     return 0;
@@ -347,7 +365,8 @@ static int state_beside(tci_cfg *c, tc_err *err)
     tci_path_split(path, &parent, &name);
     size_t dot = tci_str_rfind_byte(name, '.');
     if (name.len == 0 || tci_str_eq(name, TC_STR("..")) || tci_str_eq(name, TC_STR(".")))
-        return tc_err_set(err, TC_E_INVALID, "'%.*s' does not name a runtime folder", TC_STR_ARG(path));
+        return tc_err_set(err, TC_E_INVALID, "'%.*s' does not name a runtime folder",
+                          TC_STR_ARG(path));
     if (dot > 0 && dot < name.len)
         name.len = dot;
     return tci_arena_printf(c->arena, &c->config->state_dir, err, "%.*s/%.*s.state",
@@ -361,7 +380,8 @@ static int decode_folders(tci_cfg *c, tc_err *err)
     tc_str path = runtime->value;
     if (runtime->is_set) {
         if (!tci_cfg_is_absolute(path))
-            return tc_err_set(err, TC_E_INVALID, "%.*s must be an absolute path", TC_STR_ARG(runtime->name));
+            return tc_err_set(err, TC_E_INVALID, "%.*s must be an absolute path",
+                              TC_STR_ARG(runtime->name));
         while (path.len > 1 && path.ptr[path.len - 1] == '/')
             path.len--;
         if (keep(c, path, &config->runtime_dir, err) < 0 || state_beside(c, err) < 0)
@@ -372,7 +392,8 @@ static int decode_folders(tci_cfg *c, tc_err *err)
     if (!get_text(c, "installation_state_directory", &path))
         return 0;
     if (!tci_cfg_is_absolute(path))
-        return tc_err_set(err, TC_E_INVALID, "installation_state_directory must be an absolute path");
+        return tc_err_set(err, TC_E_INVALID,
+                          "installation_state_directory must be an absolute path");
     return keep(c, path, &config->state_dir, err);
 }
 
@@ -407,7 +428,8 @@ static int check_identity(const tci_cfg *c, tc_err *err)
     (void)tci_json_as_u64(uid, &user); /* both checked before */
     (void)tci_json_as_u64(gid, &group);
     if (user >= UINT32_MAX || group >= UINT32_MAX)
-        return tc_err_set(err, TC_E_INVALID, "execution.uid and execution.gid must be ids of this system");
+        return tc_err_set(err, TC_E_INVALID,
+                          "execution.uid and execution.gid must be ids of this system");
     if (user != tci_file_euid() || group != tci_file_egid())
         return not_built(err, "another execution.uid or execution.gid than the daemon's own",
                          "start the daemon as that account");
@@ -422,8 +444,10 @@ static int check_grants(const tci_cfg *c, tc_err *err)
         tc_str path = TC_STR("");
         const tci_json *member = tci_json_get(&grants->u.items[i], TC_STR("path"));
         if (member == NULL || !tci_json_as_str(member, &path) || !tci_cfg_is_absolute(path) ||
-            tci_file_stat_at(TCI_FILE_CWD, path, true, &st, err) < 0 || st.kind != TCI_FILE_KIND_DIRECTORY)
-            return tc_err_set(err, TC_E_INVALID, "sandbox.grants[%u].path must be an existing absolute folder",
+            tci_file_stat_at(TCI_FILE_CWD, path, true, &st, err) < 0 ||
+            st.kind != TCI_FILE_KIND_DIRECTORY)
+            return tc_err_set(err, TC_E_INVALID,
+                              "sandbox.grants[%u].path must be an existing absolute folder",
                               (unsigned)i);
     }
     return 0;
@@ -446,7 +470,8 @@ int tci_cfg_check_boundary(const tci_cfg *c, tc_err *err)
     if (check_identity(c, err) < 0 || check_grants(c, err) < 0)
         return err->code;
     if (!is_open)
-        return not_built(err, "sandbox mode restricted", "leave sandbox out only where none is needed");
+        return not_built(err, "sandbox mode restricted",
+                         "leave sandbox out only where none is needed");
     if (!is_inherit)
         return not_built(err, "egress mode deny or controlled",
                          "use egress mode inherit only where sessions may reach the network");

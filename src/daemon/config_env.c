@@ -18,10 +18,14 @@ typedef struct var {
     const char *transports;
 } var;
 
-#define TEXT_OF(literal) {"" literal, sizeof(literal) - 1}
+#define TEXT_OF(literal)                \
+    {                                   \
+        "" literal, sizeof(literal) - 1 \
+    }
 
 static const var vars[TCI_CFG_VAR_COUNT] = {
-#define X(suffix, place, scalar, transports) {TEXT_OF(#suffix), TEXT_OF(place), TCI_CFG_##scalar, transports},
+#define X(suffix, place, scalar, transports) \
+    {TEXT_OF(#suffix), TEXT_OF(place), TCI_CFG_##scalar, transports},
     TCI_CFG_VARS(X)
 #undef X
 };
@@ -57,7 +61,8 @@ static int take(tci_cfg *c, tc_str name, tc_str suffix, tc_str value, tc_err *er
     }
     (void)tc_err_set(err, TC_E_INVALID, "unknown %.*s environment variable: %.*s",
                      TC_STR_ARG(c->config->program), TC_STR_ARG(name));
-    return tc_err_hint(err, "unset it, or see %.*s --help for the names", TC_STR_ARG(c->config->program));
+    return tc_err_hint(err, "unset it, or see %.*s --help for the names",
+                       TC_STR_ARG(c->config->program));
 }
 
 int tci_cfg_read_vars(tci_cfg *c, tc_err *err)
@@ -108,7 +113,8 @@ bool tci_cfg_getenv(const tci_cfg *c, const char *name, tc_str *ret)
     tc_str wanted = tci_str(name);
     for (char *const *e = c->envp; *e != NULL; e++) {
         tc_str entry = tci_str(*e);
-        if (tci_str_starts(entry, wanted) && entry.len > wanted.len && entry.ptr[wanted.len] == '=') {
+        if (tci_str_starts(entry, wanted) && entry.len > wanted.len &&
+            entry.ptr[wanted.len] == '=') {
             *ret = tci_str_sub(entry, wanted.len + 1, entry.len);
             return true;
         }
@@ -120,25 +126,24 @@ bool tci_cfg_getenv(const tci_cfg *c, const char *name, tc_str *ret)
 /* ---- the metrics exporter ---- */
 
 /* X(what comes after OTEL_EXPORTER_OTLP_ and OTEL_EXPORTER_OTLP_METRICS_) */
-#define OTLP_SETTINGS(X) \
-    X(ENDPOINT)          \
-    X(PROTOCOL)          \
-    X(HEADERS)           \
-    X(TIMEOUT)           \
-    X(COMPRESSION)       \
-    X(INSECURE)          \
-    X(CERTIFICATE)       \
+#define OTLP_SETTINGS(X)  \
+    X(ENDPOINT)           \
+    X(PROTOCOL)           \
+    X(HEADERS)            \
+    X(TIMEOUT)            \
+    X(COMPRESSION)        \
+    X(INSECURE)           \
+    X(CERTIFICATE)        \
     X(CLIENT_CERTIFICATE) \
     X(CLIENT_KEY)
 
-static const char *const exporter_vars[] = {
-    "OTEL_METRICS_EXPORTER",
-    "OTEL_SDK_DISABLED",
-    "OTEL_SERVICE_NAME",
-    "OTEL_RESOURCE_ATTRIBUTES",
-    "OTEL_METRIC_EXPORT_INTERVAL",
+static const char *const exporter_vars[] = {"OTEL_METRICS_EXPORTER",
+                                            "OTEL_SDK_DISABLED",
+                                            "OTEL_SERVICE_NAME",
+                                            "OTEL_RESOURCE_ATTRIBUTES",
+                                            "OTEL_METRIC_EXPORT_INTERVAL",
 #define X(name) "OTEL_EXPORTER_OTLP_" #name, "OTEL_EXPORTER_OTLP_METRICS_" #name,
-    OTLP_SETTINGS(X)
+                                            OTLP_SETTINGS(X)
 #undef X
 };
 
@@ -168,11 +173,13 @@ int tci_cfg_check_export(tci_cfg *c, bool is_off, tc_err *err)
     if (exporter.len > 0 && !is_asked && !tci_str_eq(exporter, TC_STR("none")))
         return tc_err_set(err, TC_E_INVALID, "OTEL_METRICS_EXPORTER must be otlp or none");
     if (exporter.len == 0)
-        is_asked = (tci_cfg_getenv(c, "OTEL_EXPORTER_OTLP_ENDPOINT", &value) && value.len > 0) ||
-                   (tci_cfg_getenv(c, "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", &value) && value.len > 0);
+        is_asked =
+            (tci_cfg_getenv(c, "OTEL_EXPORTER_OTLP_ENDPOINT", &value) && value.len > 0) ||
+            (tci_cfg_getenv(c, "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", &value) && value.len > 0);
     if (!is_asked || is_off)
         return 0;
-    (void)tc_err_set(err, TC_E_UNSUPPORTED,
-                     "OTLP export of metrics is not available in this build: set OTEL_METRICS_EXPORTER=none");
+    (void)tc_err_set(
+        err, TC_E_UNSUPPORTED,
+        "OTLP export of metrics is not available in this build: set OTEL_METRICS_EXPORTER=none");
     return tc_err_hint(err, "metrics can be read with device.metrics, and over HTTP at /metrics");
 }

@@ -12,7 +12,8 @@ enum { CREDENTIAL_MAX = 8192 };
 
 /* ---- files ---- */
 
-static int open_regular(tc_str where, tc_str path, tci_file *ret, tci_file_stat *ret_st, tc_err *err)
+static int open_regular(tc_str where, tc_str path, tci_file *ret, tci_file_stat *ret_st,
+                        tc_err *err)
 {
     tci_file_stat st;
     TCI_FILE_AUTO f = TCI_FILE_NONE;
@@ -21,11 +22,13 @@ static int open_regular(tc_str where, tc_str path, tci_file *ret, tci_file_stat 
     if (tci_file_stat_at(TCI_FILE_CWD, path, false, &st, err) < 0)
         return tc_err_wrap(err, "cannot read %.*s", TC_STR_ARG(where));
     if (st.kind == TCI_FILE_KIND_REGULAR &&
-        (tci_file_open(path, TCI_OPEN_READ | TCI_OPEN_NOFOLLOW | TCI_OPEN_NONBLOCK, 0, &f, err) < 0 ||
+        (tci_file_open(path, TCI_OPEN_READ | TCI_OPEN_NOFOLLOW | TCI_OPEN_NONBLOCK, 0, &f, err) <
+             0 ||
          tci_file_stat_of(f, &st, err) < 0))
         return tc_err_wrap(err, "cannot read %.*s", TC_STR_ARG(where));
     if (st.kind != TCI_FILE_KIND_REGULAR)
-        return tc_err_set(err, TC_E_INVALID, "%.*s must be a regular file, not a symlink", TC_STR_ARG(where));
+        return tc_err_set(err, TC_E_INVALID, "%.*s must be a regular file, not a symlink",
+                          TC_STR_ARG(where));
     *ret = tci_file_take(&f);
     *ret_st = st;
     return 0;
@@ -38,7 +41,8 @@ int tci_cfg_check_file(tc_str where, tc_str path, tc_err *err)
     return open_regular(where, path, &f, &st, err);
 }
 
-int tci_cfg_read_file(tc_str where, tc_str path, size_t max_bytes, char **ret, size_t *ret_len, tc_err *err)
+int tci_cfg_read_file(tc_str where, tc_str path, size_t max_bytes, char **ret, size_t *ret_len,
+                      tc_err *err)
 {
     tci_file_stat st;
     size_t len = 0;
@@ -76,7 +80,8 @@ static int decode_bind(tci_cfg *c, tci_addr *ret, tc_err *err)
     if (need_setting(s, err) < 0)
         return err->code;
     if (tci_addr_parse(s->value, ret, err) < 0)
-        return tc_err_set(err, TC_E_INVALID, "%.*s must be a numeric IP address and port", TC_STR_ARG(s->name));
+        return tc_err_set(err, TC_E_INVALID, "%.*s must be a numeric IP address and port",
+                          TC_STR_ARG(s->name));
     return tci_arena_printf(c->arena, &c->config->http_bind, err, "%.*s", TC_STR_ARG(s->value));
 }
 
@@ -107,11 +112,12 @@ static int read_credential(tci_cfg *c, tc_err *err)
     if (rc < 0 && rc != TC_E_TOO_BIG)
         return rc;
     tc_str credential = rc == 0 ? tci_str_of(text, len) : TC_STR("");
-    int result = is_credential(&credential) ? tci_secret_init(&c->config->http_credential, credential, err)
-                                            : tc_err_set(err, TC_E_INVALID,
-                                                         "%.*s must hold 1 to %d bytes without white space or "
-                                                         "control characters",
-                                                         TC_STR_ARG(s->name), CREDENTIAL_MAX);
+    int result = is_credential(&credential)
+                     ? tci_secret_init(&c->config->http_credential, credential, err)
+                     : tc_err_set(err, TC_E_INVALID,
+                                  "%.*s must hold 1 to %d bytes without white space or "
+                                  "control characters",
+                                  TC_STR_ARG(s->name), CREDENTIAL_MAX);
     if (rc == 0) {
         tci_mem_wipe(text, len);
         tci_free(text);
@@ -124,14 +130,17 @@ static int decode_tls(tci_cfg *c, tc_err *err)
     const tci_cfg_setting *cert = &c->vars[TCI_CFG_VAR_HTTP_TLS_CERT_FILE];
     const tci_cfg_setting *key = &c->vars[TCI_CFG_VAR_HTTP_TLS_KEY_FILE];
     if (cert->is_set != key->is_set)
-        return tc_err_set(err, TC_E_INVALID, "%.*s and %.*s belong together", TC_STR_ARG(cert->name),
-                          TC_STR_ARG(key->name));
+        return tc_err_set(err, TC_E_INVALID, "%.*s and %.*s belong together",
+                          TC_STR_ARG(cert->name), TC_STR_ARG(key->name));
     if (!cert->is_set)
         return 0;
-    if (tci_cfg_check_file(cert->name, cert->value, err) < 0 || tci_cfg_check_file(key->name, key->value, err) < 0 ||
-        tci_arena_printf(c->arena, &c->config->http_tls_cert_file, err, "%.*s", TC_STR_ARG(cert->value)) < 0)
+    if (tci_cfg_check_file(cert->name, cert->value, err) < 0 ||
+        tci_cfg_check_file(key->name, key->value, err) < 0 ||
+        tci_arena_printf(c->arena, &c->config->http_tls_cert_file, err, "%.*s",
+                         TC_STR_ARG(cert->value)) < 0)
         return err->code;
-    return tci_arena_printf(c->arena, &c->config->http_tls_key_file, err, "%.*s", TC_STR_ARG(key->value));
+    return tci_arena_printf(c->arena, &c->config->http_tls_key_file, err, "%.*s",
+                            TC_STR_ARG(key->value));
 }
 
 /* The address itself must be a loopback one: a mapped IPv4 address is not. */
@@ -177,7 +186,8 @@ static int decode_reverse(tci_cfg *c, tc_err *err)
     if (need_setting(&c->vars[TCI_CFG_VAR_REVERSE_WS_URL], err) < 0 ||
         need_setting(&c->vars[TCI_CFG_VAR_REVERSE_WS_CREDENTIAL_FILE], err) < 0)
         return err->code;
-    (void)tc_err_set(err, TC_E_UNSUPPORTED, "transport reverse_websocket is not available in this build");
+    (void)tc_err_set(err, TC_E_UNSUPPORTED,
+                     "transport reverse_websocket is not available in this build");
     return tc_err_hint(err, "use transport stdio or http");
 }
 

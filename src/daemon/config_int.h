@@ -26,32 +26,32 @@ typedef enum tci_cfg_scalar {
 } tci_cfg_scalar;
 
 /* X(suffix, place in the tree, how it is written, transports that may have it: s, h, w) */
-#define TCI_CFG_VARS(X)                                                                                 \
-    X(RUNTIME_DIR, "", NONE, "shw")                                                                     \
-    X(CONFIG_JSON, "", NONE, "shw")                                                                     \
-    X(DEVICE_ID, "device_id", TEXT, "shw")                                                              \
-    X(NAME, "name", TEXT, "shw")                                                                        \
-    X(DESCRIPTION, "description", TEXT, "shw")                                                          \
-    X(STATE_DIR, "installation_state_directory", PATH, "shw")                                           \
-    X(DEFAULT_WORKING_DIRECTORY, "default_working_directory", PATH, "shw")                              \
-    X(ALLOW_SUDO, "execution.allow_sudo", BOOL, "shw")                                                  \
-    X(DIRECTORY_DISCOVERY, "directory_discovery", BOOL, "shw")                                          \
-    X(FULL_CONTROL, "full_control", BOOL, "shw")                                                        \
-    X(COMPUTER_USE, "computer_use", BOOL, "shw")                                                        \
-    X(EXECUTION_UID, "execution.uid", U64, "shw")                                                       \
-    X(EXECUTION_GID, "execution.gid", U64, "shw")                                                       \
-    X(IDLE_TIMEOUT_MS, "idle_timeout_ms", U64, "shw")                                                   \
-    X(DISCONNECT_GRACE_MS, "disconnect_grace_ms", U64, "shw")                                           \
-    X(COMPUTER_USE_PERMISSION_TIMEOUT_MS, "computer_use_permission_timeout_ms", U64, "shw")             \
-    X(EGRESS_MODE, "egress.mode", EGRESS, "shw")                                                        \
-    X(TRANSPORT, "", NONE, "shw")                                                                       \
-    X(HTTP_BIND, "", NONE, "h")                                                                         \
-    X(HTTP_CREDENTIAL_FILE, "", NONE, "h")                                                              \
-    X(HTTP_TLS_CERT_FILE, "", NONE, "h")                                                                \
-    X(HTTP_TLS_KEY_FILE, "", NONE, "h")                                                                 \
-    X(HTTP_PLAINTEXT_SCOPE, "", NONE, "h")                                                              \
-    X(REVERSE_WS_URL, "", NONE, "w")                                                                    \
-    X(REVERSE_WS_CREDENTIAL_FILE, "", NONE, "w")                                                        \
+#define TCI_CFG_VARS(X)                                                                     \
+    X(RUNTIME_DIR, "", NONE, "shw")                                                         \
+    X(CONFIG_JSON, "", NONE, "shw")                                                         \
+    X(DEVICE_ID, "device_id", TEXT, "shw")                                                  \
+    X(NAME, "name", TEXT, "shw")                                                            \
+    X(DESCRIPTION, "description", TEXT, "shw")                                              \
+    X(STATE_DIR, "installation_state_directory", PATH, "shw")                               \
+    X(DEFAULT_WORKING_DIRECTORY, "default_working_directory", PATH, "shw")                  \
+    X(ALLOW_SUDO, "execution.allow_sudo", BOOL, "shw")                                      \
+    X(DIRECTORY_DISCOVERY, "directory_discovery", BOOL, "shw")                              \
+    X(FULL_CONTROL, "full_control", BOOL, "shw")                                            \
+    X(COMPUTER_USE, "computer_use", BOOL, "shw")                                            \
+    X(EXECUTION_UID, "execution.uid", U64, "shw")                                           \
+    X(EXECUTION_GID, "execution.gid", U64, "shw")                                           \
+    X(IDLE_TIMEOUT_MS, "idle_timeout_ms", U64, "shw")                                       \
+    X(DISCONNECT_GRACE_MS, "disconnect_grace_ms", U64, "shw")                               \
+    X(COMPUTER_USE_PERMISSION_TIMEOUT_MS, "computer_use_permission_timeout_ms", U64, "shw") \
+    X(EGRESS_MODE, "egress.mode", EGRESS, "shw")                                            \
+    X(TRANSPORT, "", NONE, "shw")                                                           \
+    X(HTTP_BIND, "", NONE, "h")                                                             \
+    X(HTTP_CREDENTIAL_FILE, "", NONE, "h")                                                  \
+    X(HTTP_TLS_CERT_FILE, "", NONE, "h")                                                    \
+    X(HTTP_TLS_KEY_FILE, "", NONE, "h")                                                     \
+    X(HTTP_PLAINTEXT_SCOPE, "", NONE, "h")                                                  \
+    X(REVERSE_WS_URL, "", NONE, "w")                                                        \
+    X(REVERSE_WS_CREDENTIAL_FILE, "", NONE, "w")                                            \
     X(REVERSE_WS_CA_FILE, "", NONE, "w")
 
 typedef enum tci_cfg_var {
@@ -97,10 +97,11 @@ typedef struct tci_cfg_args {
     char *const *items;
     size_t count;
 } tci_cfg_args;
-int tci_cfg_read_action(tci_cfg *c, tci_cfg_args args, tci_config_action *ret_action, tc_str *ret_text,
-                        tc_err *err) TC_CHECKED;
+int tci_cfg_read_action(tci_cfg *c, tci_cfg_args args, tci_config_action *ret_action,
+                        tc_str *ret_text, tc_err *err) TC_CHECKED;
 /* Check flags, before anything else is read, and find the file. */
-int tci_cfg_check_flags(tci_cfg *c, tci_cfg_args args, const char **ret_config_path, tc_err *err) TC_CHECKED;
+int tci_cfg_check_flags(tci_cfg *c, tci_cfg_args args, const char **ret_config_path,
+                        tc_err *err) TC_CHECKED;
 /* Lay them over the tree. */
 int tci_cfg_apply_flags(tci_cfg *c, tci_cfg_args args, tc_err *err) TC_CHECKED;
 /* The update word: *ret_text is what it prints. */
@@ -116,8 +117,8 @@ int tci_cfg_apply_json(tci_cfg *c, const char *source, tc_str text, tc_err *err)
 /* Check a whole tree. */
 int tci_cfg_check_tree(const char *source, const tci_json *tree, tc_err *err) TC_CHECKED;
 /* Lay one scalar over the tree at "field" or "object.field". where names it in messages. */
-int tci_cfg_apply_scalar(tci_cfg *c, tc_str where, tc_str place, tci_cfg_scalar scalar, tc_str value,
-                         tc_err *err) TC_CHECKED;
+int tci_cfg_apply_scalar(tci_cfg *c, tc_str where, tc_str place, tci_cfg_scalar scalar,
+                         tc_str value, tc_err *err) TC_CHECKED;
 /* An absolute regular file that is no link, whole. Heap memory, the caller wipes and frees it. where
  * names it in messages. */
 int tci_cfg_read_file(tc_str where, tc_str path, size_t max_bytes, char **ret, size_t *ret_len,

@@ -32,11 +32,11 @@ struct field;
 
 typedef struct type {
     kind kind;
-    const char *what;              /* for "must be ..." */
-    const struct field *fields;    /* OBJECT */
+    const char *what;           /* for "must be ..." */
+    const struct field *fields; /* OBJECT */
     size_t nfields;
-    const struct type *of;         /* LIST, MAP */
-    const char *const *words;      /* CHOICE: NULL-terminated; OBJECT with variants: values of `tag` */
+    const struct type *of;    /* LIST, MAP */
+    const char *const *words; /* CHOICE: NULL-terminated; OBJECT with variants: values of `tag` */
     const struct type *const *variants; /* OBJECT: by the word in `tag` */
     const char *tag;
 } type;
@@ -84,11 +84,14 @@ static const char *const egress_words[] = {"inherit", "deny", "controlled", NULL
 static const type egress_mode_type = {KIND_CHOICE, .what = "inherit, deny or controlled",
                                       .words = egress_words};
 static const field egress_fields[] = {{"mode", &egress_mode_type, REQUIRED}};
-static const type egress_type = {KIND_OBJECT, .what = "an object with a mode", FIELDS(egress_fields)};
+static const type egress_type = {KIND_OBJECT, .what = "an object with a mode",
+                                 FIELDS(egress_fields)};
 
 static const char *const access_words[] = {"read_only", "read_write", NULL};
-static const type access_type = {KIND_CHOICE, .what = "read_only or read_write", .words = access_words};
-static const field grant_fields[] = {{"path", &path_type, REQUIRED}, {"access", &access_type, REQUIRED}};
+static const type access_type = {KIND_CHOICE, .what = "read_only or read_write",
+                                 .words = access_words};
+static const field grant_fields[] = {{"path", &path_type, REQUIRED},
+                                     {"access", &access_type, REQUIRED}};
 static const type grant_type = {KIND_OBJECT, .what = "an object", FIELDS(grant_fields)};
 static const type grants_type = {KIND_LIST, .what = "a list of grants", .of = &grant_type};
 
@@ -96,25 +99,31 @@ static const char *const sandbox_words[] = {"disabled", "restricted", NULL};
 static const type sandbox_mode_type = {KIND_CHOICE, .what = "disabled or restricted",
                                        .words = sandbox_words};
 static const field disabled_fields[] = {{"mode", &sandbox_mode_type, REQUIRED}};
-static const type disabled_type = {KIND_OBJECT, .what = "an object with a mode", FIELDS(disabled_fields)};
+static const type disabled_type = {KIND_OBJECT, .what = "an object with a mode",
+                                   FIELDS(disabled_fields)};
 static const field restricted_fields[] = {{"mode", &sandbox_mode_type, REQUIRED},
                                           {"grants", &grants_type, REQUIRED},
                                           {"full_disk_read", &bool_type, OPTIONAL}};
 static const type restricted_type = {KIND_OBJECT, .what = "an object with a mode",
                                      FIELDS(restricted_fields)};
 static const type *const sandbox_variants[] = {&disabled_type, &restricted_type};
-static const type sandbox_type = {KIND_OBJECT, .what = "an object with a mode", FIELDS(disabled_fields),
-                                  .tag = "mode", .words = sandbox_words, .variants = sandbox_variants};
+static const type sandbox_type = {
+    KIND_OBJECT,   .what = "an object with a mode", FIELDS(disabled_fields),
+    .tag = "mode", .words = sandbox_words,          .variants = sandbox_variants};
 
 static const field profile_fields[] = {
-    {"profile_id", &text_type, REQUIRED},        {"display_name", &text_type, REQUIRED},
-    {"native_executable", &path_type, REQUIRED}, {"fixed_arguments", &texts_type, OPTIONAL},
+    {"profile_id", &text_type, REQUIRED},
+    {"display_name", &text_type, REQUIRED},
+    {"native_executable", &path_type, REQUIRED},
+    {"fixed_arguments", &texts_type, OPTIONAL},
     {"safe_base_environment", &text_map_type, OPTIONAL},
     {"executable_search_roots", &paths_type, REQUIRED},
-    {"max_script_bytes", &u64_type, REQUIRED},   {"allow_login_mode", &bool_type, OPTIONAL},
+    {"max_script_bytes", &u64_type, REQUIRED},
+    {"allow_login_mode", &bool_type, OPTIONAL},
 };
 static const type profile_type = {KIND_OBJECT, .what = "an object", FIELDS(profile_fields)};
-static const type profiles_type = {KIND_LIST, .what = "a list of shell profiles", .of = &profile_type};
+static const type profiles_type = {KIND_LIST, .what = "a list of shell profiles",
+                                   .of = &profile_type};
 
 static const field root_fields[] = {
     {"device_id", &text_type, NULLABLE},
@@ -176,8 +185,8 @@ static int refuse(const checking *c, const place *at, const char *why, const cha
         if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
             text[i] = '?';
     }
-    return tc_err_set(c->err, TC_E_INVALID, "invalid %s: %s%s%s%s", c->source, text, len > 0 ? ": " : "", why,
-                      more);
+    return tc_err_set(c->err, TC_E_INVALID, "invalid %s: %s%s%s%s", c->source, text,
+                      len > 0 ? ": " : "", why, more);
 }
 
 static int check(const checking *c, const place *at, const type *t, const tci_json *v);
@@ -219,7 +228,8 @@ static int check_items(const checking *c, const place *at, const type *t, const 
         place here = {.up = at, .index = i};
         if (t->kind == KIND_MAP)
             here.name = v->u.members[i].key;
-        if (check(c, &here, t->of, t->kind == KIND_MAP ? &v->u.members[i].value : &v->u.items[i]) < 0)
+        if (check(c, &here, t->of, t->kind == KIND_MAP ? &v->u.members[i].value : &v->u.items[i]) <
+            0)
             return c->err->code;
     }
     return 0;
@@ -293,14 +303,16 @@ int tci_cfg_check_tree(const char *source, const tci_json *tree, tc_err *err)
 /* ---- merge ---- */
 
 /* Objects member by member; anything else of `over` replaces what is there. */
-static int merge(tci_arena *a, const tci_json *under, const tci_json *over, tci_json *ret, tc_err *err)
+static int merge(tci_arena *a, const tci_json *under, const tci_json *over, tci_json *ret,
+                 tc_err *err)
 {
     if (under->kind != TCI_JSON_OBJECT || over->kind != TCI_JSON_OBJECT) {
         *ret = *over;
         return 0;
     }
     uint32_t n = 0;
-    tci_json_member *members = tci_arena_items(a, tci_json_member, (size_t)under->count + over->count + 1);
+    tci_json_member *members =
+        tci_arena_items(a, tci_json_member, (size_t)under->count + over->count + 1);
     if (members == NULL)
         return tci_arena_error(a, err);
     for (uint32_t i = 0; i < under->count; i++) {
@@ -350,7 +362,8 @@ static tc_str canonical_digits(tc_str text)
     return text;
 }
 
-static int read_scalar(tc_str where, tci_cfg_scalar scalar, tc_str value, tci_json *ret, tc_err *err)
+static int read_scalar(tc_str where, tci_cfg_scalar scalar, tc_str value, tci_json *ret,
+                       tc_err *err)
 {
     static const char *const bool_words[] = {"false", "0", "true", "1", NULL};
     uint64_t number;
@@ -363,20 +376,22 @@ static int read_scalar(tc_str where, tci_cfg_scalar scalar, tc_str value, tci_js
     case TCI_CFG_BOOL:
         word = word_index(bool_words, value);
         if (word < 0)
-            return tc_err_set(err, TC_E_INVALID, "%.*s must be true, false, 1 or 0", TC_STR_ARG(where));
+            return tc_err_set(err, TC_E_INVALID, "%.*s must be true, false, 1 or 0",
+                              TC_STR_ARG(where));
         *ret = (tci_json){.kind = word < 2 ? TCI_JSON_FALSE : TCI_JSON_TRUE};
         return 0;
     case TCI_CFG_U64:
     case TCI_CFG_U32:
         value = canonical_digits(value);
         if (tci_num_u64(value, &number, err) < 0 || (scalar == TCI_CFG_U32 && number > UINT32_MAX))
-            return tc_err_set(err, TC_E_INVALID, "%.*s must be an unsigned %sinteger", TC_STR_ARG(where),
-                              scalar == TCI_CFG_U32 ? "32-bit " : "");
+            return tc_err_set(err, TC_E_INVALID, "%.*s must be an unsigned %sinteger",
+                              TC_STR_ARG(where), scalar == TCI_CFG_U32 ? "32-bit " : "");
         *ret = (tci_json){.kind = TCI_JSON_NUMBER, .u.text = value};
         return 0;
     case TCI_CFG_EGRESS:
         if (word_index(egress_words, value) < 0)
-            return tc_err_set(err, TC_E_INVALID, "%.*s: egress mode must be inherit, deny or controlled",
+            return tc_err_set(err, TC_E_INVALID,
+                              "%.*s: egress mode must be inherit, deny or controlled",
                               TC_STR_ARG(where));
         break;
     }

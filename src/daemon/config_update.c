@@ -92,17 +92,18 @@ static int check_args(const update *u, tc_err *err)
         return tc_err_set(err, TC_E_INVALID, "--install-dir requires --version");
     if (u->has_install_dir && !tci_cfg_is_absolute(u->install_dir))
         return tc_err_set(err, TC_E_INVALID, "--install-dir must be absolute");
-    if (u->has_staging_dir &&
-        (!tci_cfg_is_absolute(u->staging_dir) ||
-         tci_file_stat_at(TCI_FILE_CWD, u->staging_dir, true, &st, err) < 0 ||
-         st.kind != TCI_FILE_KIND_DIRECTORY))
-        return tc_err_set(err, TC_E_INVALID, "--staging-dir must be an existing absolute directory");
+    if (u->has_staging_dir && (!tci_cfg_is_absolute(u->staging_dir) ||
+                               tci_file_stat_at(TCI_FILE_CWD, u->staging_dir, true, &st, err) < 0 ||
+                               st.kind != TCI_FILE_KIND_DIRECTORY))
+        return tc_err_set(err, TC_E_INVALID,
+                          "--staging-dir must be an existing absolute directory");
     return 0;
 }
 
 /* ---- what is there ---- */
 
-static int find_destination(tci_cfg *c, const update *u, tc_str *ret, bool *ret_is_self, tc_err *err)
+static int find_destination(tci_cfg *c, const update *u, tc_str *ret, bool *ret_is_self,
+                            tc_err *err)
 {
     char buf[TCI_PATH_MAX];
     tc_str self;
@@ -141,16 +142,19 @@ static int check_pin(const update *u, tc_str destination, tc_err *err)
     while (pin.len > 0 && (pin.ptr[pin.len - 1] == '\n' || pin.ptr[pin.len - 1] == '\r'))
         pin.len--;
     if (!is_version(pin))
-        rc = tc_err_set(err, TC_E_INVALID, "the installation is pinned, but " PIN_NAME " holds no version");
+        rc = tc_err_set(err, TC_E_INVALID,
+                        "the installation is pinned, but " PIN_NAME " holds no version");
     else if (!u->has_version || !tci_str_eq(pin, u->version))
-        rc = tc_err_set(err, TC_E_DENIED, "the installation is pinned to %.*s by its Host: update it there",
+        rc = tc_err_set(err, TC_E_DENIED,
+                        "the installation is pinned to %.*s by its Host: update it there",
                         TC_STR_ARG(pin));
     tci_free(text);
     return rc;
 }
 
 /* "not installed", our own version, or that it cannot be told without running it. */
-static int find_current(const tci_cfg *c, tc_str destination, bool is_self, tc_str *ret, tc_err *err)
+static int find_current(const tci_cfg *c, tc_str destination, bool is_self, tc_str *ret,
+                        tc_err *err)
 {
     tci_file_stat st;
     int rc = tci_file_stat_at(TCI_FILE_CWD, destination, false, &st, err);
@@ -161,10 +165,11 @@ static int find_current(const tci_cfg *c, tc_str destination, bool is_self, tc_s
     if (rc < 0)
         return rc;
     if (st.kind != TCI_FILE_KIND_REGULAR)
-        return tc_err_set(err, TC_E_INVALID, "'%.*s' is not a regular file", TC_STR_ARG(destination));
-    *ret = !is_self                 ? TC_STR("unknown")
+        return tc_err_set(err, TC_E_INVALID, "'%.*s' is not a regular file",
+                          TC_STR_ARG(destination));
+    *ret = !is_self                ? TC_STR("unknown")
            : c->config->is_drop_in ? TC_STR(TCI_CFG_WIRE_VERSION)
-                                    : TC_STR(TC_VERSION);
+                                   : TC_STR(TC_VERSION);
     return 0;
 }
 
@@ -179,14 +184,16 @@ static int run(tci_cfg *c, const update *u, tc_str *ret_text, tc_err *err)
     tc_str destination, current;
     bool is_self;
     if (check_args(u, err) < 0 || find_destination(c, u, &destination, &is_self, err) < 0 ||
-        check_pin(u, destination, err) < 0 || find_current(c, destination, is_self, &current, err) < 0)
+        check_pin(u, destination, err) < 0 ||
+        find_current(c, destination, is_self, &current, err) < 0)
         return err->code;
     if (!u->has_version)
         return no_network(err);
     bool is_there = tci_str_eq(current, u->version);
     if (!u->check && (!is_there || u->force))
         return no_network(err);
-    return tci_arena_printf(c->arena, ret_text, err, "Destination: %.*s\nCurrent: %.*s; selected: %.*s\n%s",
+    return tci_arena_printf(c->arena, ret_text, err,
+                            "Destination: %.*s\nCurrent: %.*s; selected: %.*s\n%s",
                             TC_STR_ARG(destination), TC_STR_ARG(current), TC_STR_ARG(u->version),
                             u->check ? "" : "Already up to date.\n");
 }
@@ -213,7 +220,8 @@ int tci_cfg_update_help(tci_cfg *c, tc_str *ret_text, tc_err *err)
 int tci_cfg_update(tci_cfg *c, tci_cfg_args args, tc_str *ret_text, tc_err *err)
 {
     update u = {0};
-    c->config->program = c->config->is_drop_in ? TC_STR("a13n-envd update") : TC_STR("telechird update");
+    c->config->program =
+        c->config->is_drop_in ? TC_STR("a13n-envd update") : TC_STR("telechird update");
     if (args.count == 1 && strcmp(args.items[0], "--help") == 0) {
         c->config->program = c->config->is_drop_in ? TC_STR("a13n-envd") : TC_STR("telechird");
         return tci_cfg_update_help(c, ret_text, err);

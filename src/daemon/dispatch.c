@@ -298,22 +298,33 @@ static void work_done(tci_job *job)
     finish(r);
 }
 
-/* Facts of a file are asked for on the loop thread, unless the answer may have to come from afar. */
-static bool may_wait(tci_req *r)
+/* Where this request runs, when the table's answer depends on the file system: facts of a file are asked
+ * for on the loop thread unless the answer may have to come from afar, and a small file in memory is
+ * written there, since nothing can wait and changing threads costs more than the write. A link could lead
+ * elsewhere, so the latter only on a machine that has no slow file system at all. */
+static tci_where place_of(tci_req *r)
 {
-    if (r->method != &tci_eip_methods[TCI_EIP_FILE_STAT])
-        return false;
-    const tci_eip_file_stat_params *p = r->params;
-    tci_mounts_refresh(&r->device->mounts, tci_loop_now_ns(r->device->loop));
-    return tci_mounts_is_slow(&r->device->mounts, p->path.path);
+    tci_mounts *m = &r->device->mounts;
+    size_t id = (size_t)(r->method - tci_eip_methods);
+    if (id != TCI_EIP_FILE_STAT && id != TCI_EIP_FILE_WRITE_TEXT)
+        return r->method->where;
+    tci_mounts_refresh(m, tci_loop_now_ns(r->device->loop));
+    if (id == TCI_EIP_FILE_STAT) {
+        const tci_eip_file_stat_params *p = r->params;
+        bool is_slow = tci_mounts_kind_of(m, p->path.path) == TCI_MOUNT_SLOW;
+        return is_slow ? TCI_WHERE_WORKER : TCI_WHERE_LOOP;
+    }
+    const tci_eip_file_write_text_params *p = r->params;
+    bool is_instant = p->text.len <= SMALL_TEXT_MAX && p->mode != TCI_EIP_WRITE_MODE_APPEND &&
+                      m->nslow == 0 && tci_mounts_kind_of(m, p->path.path) == TCI_MOUNT_MEMORY;
+    return is_instant ? TCI_WHERE_LOOP : TCI_WHERE_WORKER;
 }
 
 static void run(tci_req *r)
 {
     tci_device *d = r->device;
     tci_handler handler = tci_handlers[r->method - tci_eip_methods];
-    tci_where where = may_wait(r) ? TCI_WHERE_WORKER : r->method->where;
-    switch (where) {
+    switch (place_of(r)) {
     case TCI_WHERE_LOOP:
         r->rc = handler(r, &r->err);
         finish(r);

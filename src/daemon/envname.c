@@ -9,7 +9,8 @@ bool tci_envname_is_valid(tc_str name)
         return false;
     for (size_t i = 0; i < name.len; i++) {
         char c = name.ptr[i];
-        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'))
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+              c == '_'))
             return false;
     }
     return true;

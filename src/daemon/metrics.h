@@ -18,6 +18,9 @@ void tci_metrics_free(tci_metrics *m);
 /* The last sample with its age; false until the first is complete. Borrowed until the next turn. */
 bool tci_metrics_sample(tci_metrics *m, tci_eip_metrics_sample *ret);
 uint64_t tci_metrics_interval_ms(const tci_metrics *m);
+/* How many connections there are, for a transport with more than one to a carrier; without it every
+ * carrier counts as one. count NULL takes it away again. Called on the loop when a sample is begun. */
+void tci_metrics_count_connections(tci_metrics *m, size_t (*count)(void *user), void *user);
 /* The Prometheus text of the last sample. */
 void tci_metrics_put_prometheus(tci_metrics *m, tci_buf *out);
 

@@ -17,12 +17,16 @@ typedef struct tci_http_call tci_http_call;
  * inside tci_http_call_start.
  *
  *   on_head      final status and headers (informational answers are swallowed); borrowed until
- * on_done on_body      body bytes, borrowed for the call; when paused in here they stay valid until
- * resume on_writable  streamed request body: the request head is written and the first piece may
- * come, or the pending piece is written and its memory free. NULL for fixed bodies on_done result
- * 0: the answer is complete. Else *err says why: CONNECT, UNTRUSTED (TLS), TIMEOUT, CANCELLED,
- * CLOSED or IO (connection lost), PROTOCOL, PARSE, TOO_BIG. not_sent: no byte of the request can
- * have reached the peer, so it was not started. The call is gone after it */
+ *                on_done
+ *   on_body      body bytes, borrowed for the call; when paused in here they stay valid until
+ *                resume
+ *   on_writable  streamed request body: the head is written and the first piece may come, or the
+ *                pending piece is written and its memory free. NULL for fixed bodies
+ *   on_done      result 0: the answer is complete. Else *err says why: CONNECT, UNTRUSTED (TLS),
+ *                TIMEOUT, CANCELLED, CLOSED or IO (connection lost), PROTOCOL, PARSE,
+ *                UNSUPPORTED, TOO_BIG.
+ *                not_sent: no byte of the request can have reached the peer, so it was not
+ *                started. The call is gone after it */
 typedef struct tci_http_call_handler {
     void (*on_head)(tci_http_call *call, const tci_http_head *head);
     void (*on_body)(tci_http_call *call, tc_str bytes);
@@ -32,8 +36,8 @@ typedef struct tci_http_call_handler {
 
 /* Makes connections, so that tests and other carriers can supply their own. dial begins; done is
  * called once, never from inside dial, with a stream that the client takes over or with NULL and
- * *err; after cancel it is not called. The default dials TCP, by proxy when one is set, with TLS
- * for https. */
+ * *err; after cancel it is not called. The ordinary one is in
+ * net/http_dial.h. */
 typedef struct tci_http_dial tci_http_dial; /* one attempt, defined by the dialler */
 typedef struct tci_http_dialler {
     int (*dial)(struct tci_http_dialler *dialler, tc_str scheme, tc_str host, unsigned port,

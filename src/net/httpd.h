@@ -21,11 +21,13 @@ typedef struct tci_httpd_req tci_httpd_req;
  *   on_head      head of a request; borrowed until on_done. Without an answer and without
  *                tci_httpd_pause in here the body is read ("100 Continue" goes out when asked for)
  *   on_body      bytes, borrowed for the call; when the handler pauses in here they stay valid
- * until it resumes, so a worker may use them where they are. May be NULL: bodies are dropped on_end
- * the body is complete (comes also when there is none). May be NULL on_writable  the streamed piece
- * that was pending is written: its memory is free, the next may come. NULL when tci_httpd_stream_*
- * is not used on_done      over. is_whole: the whole answer was handed to the system; else the peer
- * went away, time ran out, or tci_httpd_abort. req is gone after it. May be NULL */
+ *                until it resumes, so a worker may use them in place. NULL: bodies are dropped
+ *   on_end       the body is complete (comes also when there is none). May be NULL
+ *   on_writable  the streamed piece that was pending is written: its memory is free, the next may
+ *                come. NULL when tci_httpd_stream_* is not used
+ *   on_done      over. is_whole: the whole answer was handed to the system; else the peer went
+ *                away (ending its sending side counts as that), time ran out, or
+ *                tci_httpd_abort. req is gone after it. May be NULL */
 typedef struct tci_httpd_handler {
     void (*on_head)(tci_httpd_req *req);
     void (*on_body)(tci_httpd_req *req, tc_str bytes);
@@ -81,13 +83,16 @@ void *tci_httpd_data(const tci_httpd_req *req);
 void tci_httpd_pause(tci_httpd_req *req);
 void tci_httpd_resume(tci_httpd_req *req);
 
-/* The whole answer. Content-Length, Server, Date-less; Connection as needed are added; headers may
- * not hold these, nor Transfer-Encoding. body is borrowed for the call (what cannot be written at
- * once is copied); the _own form takes the buffer's contents over, always, and is for large bodies.
- * For a HEAD request the length is sent without the body. 204 and 304 take no body. Once per
- * request; on_done may come before it returns, so nothing may touch req afterwards. Errors:
- * CONFLICT (answered already), INVALID (header), NO_MEMORY: after the last two the connection is
- * closed and on_done was or will be called. */
+/* The whole answer. Content-Length, Server, Date and, as needed, Connection are added; headers may
+ * not hold these, nor Transfer-Encoding.
+ *
+ *   body  borrowed for the call (what cannot be written at once is copied); the _own form takes
+ *         the buffer's contents over, always, and is for large bodies. 204 and 304 take none; for
+ *         a HEAD request the length is sent without the body
+ *
+ * Once per request; on_done may come before it returns, so nothing may touch req afterwards.
+ * Errors: CONFLICT (answered already); INVALID (header) and NO_MEMORY: the connection is closed,
+ * on_done was called. */
 int tci_httpd_respond(tci_httpd_req *req, unsigned status, const tci_http_header *headers,
                       size_t nheaders, tc_str body, tc_err *err) TC_CHECKED;
 int tci_httpd_respond_own(tci_httpd_req *req, unsigned status, const tci_http_header *headers,

@@ -60,7 +60,8 @@ enum { TCI_RAW_NAME_MAX = 64, TCI_RAW_ID_MAX = 48 };
 
 typedef struct tci_raw_disk {
     char name[TCI_RAW_NAME_MAX];
-    char identity[TCI_RAW_ID_MAX]; /* "major:minor", ":sequence" after it where the system has one */
+    char
+        identity[TCI_RAW_ID_MAX]; /* "major:minor", ":sequence" after it where the system has one */
     tci_raw_count read_bytes, written_bytes, reads, writes;
     tci_raw_count read_ms, write_ms, busy_ms, weighted_ms, in_progress;
 } tci_raw_disk;
@@ -126,7 +127,8 @@ typedef struct tci_raw_group {
     tci_raw_limit pids_max;
     bool has_disks, has_more_disks;
     size_t ndisks;
-    tci_raw_disk disks[TCI_RAW_GROUP_DISKS_MAX]; /* only bytes and numbers of operations; name is the id */
+    tci_raw_disk
+        disks[TCI_RAW_GROUP_DISKS_MAX]; /* only bytes and numbers of operations; name is the id */
 } tci_raw_group;
 /* directory is the group's folder (cgroup v2). What its files do not say is absent. */
 void tci_raw_group_read(tc_str directory, tci_raw_group *ret);

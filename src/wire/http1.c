@@ -6,6 +6,7 @@
  * net/http_client. No thread of its own. Invariant: no byte behind the end of a message is consumed
  * with it. */
 #include "wire/http1_int.h"
+#include <llhttp.h>
 
 /* ---- llhttp's callbacks ---- */
 
@@ -68,11 +69,19 @@ static const llhttp_settings_t settings = {
 
 /* ---- life ---- */
 
+/* One allocation; the reader comes first, so that freeing it frees both. */
+struct whole {
+    tci_http1 reader;
+    llhttp_t parser;
+};
+
 int tci_http1_new(tci_http1_type type, tci_http1 **ret_reader, tc_err *err)
 {
-    tci_http1 *h = tci_new(tci_http1);
-    if (h == NULL)
+    struct whole *whole = tci_new(struct whole);
+    if (whole == NULL)
         return tci_err_no_memory(err);
+    tci_http1 *h = &whole->reader;
+    h->parser = &whole->parser;
     h->type = type;
     tci_buf_init(&h->raw, TCI_HTTP1_HEAD_MAX);
     *ret_reader = h;
@@ -184,7 +193,7 @@ static int body_error(const tci_http1 *h, tc_err *err)
 {
     if (h->is_over)
         return tc_err_set(err, TC_E_TOO_BIG, "HTTP body: too much beside its contents");
-    const char *reason = llhttp_get_error_reason(&h->parser);
+    const char *reason = llhttp_get_error_reason(h->parser);
     return tc_err_set(err, TC_E_PARSE, "malformed HTTP body: %s",
                       reason != NULL && *reason != '\0' ? reason : "syntax");
 }
@@ -234,11 +243,11 @@ static int take_trailer(tci_http1 *h, tc_str in, size_t *ret_used, tc_err *err)
 static int take_chunks(tci_http1 *h, tc_str in, size_t *ret_used, tc_err *err)
 {
     const char *at = in.len > 0 ? in.ptr : "";
-    llhttp_errno_t rc = llhttp_execute(&h->parser, at, in.len);
+    llhttp_errno_t rc = llhttp_execute(h->parser, at, in.len);
     size_t used = in.len;
     if (rc == HPE_PAUSED) {
-        used = (size_t)(llhttp_get_error_pos(&h->parser) - at);
-        llhttp_resume(&h->parser);
+        used = (size_t)(llhttp_get_error_pos(h->parser) - at);
+        llhttp_resume(h->parser);
     } else if (rc != HPE_OK)
         return body_error(h, err);
     h->meta_run += used - h->body.len;
@@ -327,7 +336,7 @@ int tci_http1_eof(tci_http1 *h, bool *ret_is_end, tc_err *err)
     bool is_end = false;
     if (h->state == TCI_HTTP1_S_BODY && !h->is_complete && !h->in_trailer) {
         /* A paused completion shows as HPE_PAUSED; only a body without a length may end so. */
-        llhttp_errno_t rc = llhttp_finish(&h->parser);
+        llhttp_errno_t rc = llhttp_finish(h->parser);
         is_end = h->is_complete && (rc == HPE_OK || rc == HPE_PAUSED);
         if (is_end)
             h->state = TCI_HTTP1_S_CLOSED;

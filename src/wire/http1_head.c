@@ -4,6 +4,7 @@
  * its own. Invariant: every line ends with CRLF before this is called, and no view leaves the raw
  * head. */
 #include "wire/http1_int.h"
+#include <llhttp.h>
 
 static int malformed(tc_err *err, const char *what)
 {
@@ -162,18 +163,18 @@ static bool is_upgrade(const tci_http1 *h)
 
 static int run_parser(tci_http1 *h, const llhttp_settings_t *settings, tc_err *err)
 {
-    llhttp_init(&h->parser, h->type == TCI_HTTP1_REQUEST ? HTTP_REQUEST : HTTP_RESPONSE, settings);
-    h->parser.data = h;
-    llhttp_errno_t rc = llhttp_execute(&h->parser, h->raw.ptr, h->raw.len);
+    llhttp_init(h->parser, h->type == TCI_HTTP1_REQUEST ? HTTP_REQUEST : HTTP_RESPONSE, settings);
+    h->parser->data = h;
+    llhttp_errno_t rc = llhttp_execute(h->parser, h->raw.ptr, h->raw.len);
     if (rc == HPE_PAUSED && h->is_complete &&
-        llhttp_get_error_pos(&h->parser) == h->raw.ptr + h->raw.len) {
-        llhttp_resume(&h->parser);
+        llhttp_get_error_pos(h->parser) == h->raw.ptr + h->raw.len) {
+        llhttp_resume(h->parser);
         rc = HPE_OK;
     }
     if (h->is_head_parsed && h->head.is_upgrade && rc != HPE_OK)
         rc = rc == HPE_PAUSED_UPGRADE || rc == HPE_PAUSED ? HPE_OK : rc;
     if (rc != HPE_OK || !h->is_head_parsed) {
-        const char *reason = llhttp_get_error_reason(&h->parser);
+        const char *reason = llhttp_get_error_reason(h->parser);
         return malformed(err, reason != NULL && *reason != '\0' ? reason : "syntax");
     }
     return 0;
@@ -196,9 +197,9 @@ int tci_http1_parse_head(tci_http1 *h, const llhttp_settings_t *settings, tc_err
     rc = run_parser(h, settings, err);
     if (rc < 0)
         return rc;
-    head->has_length = (h->parser.flags & F_CONTENT_LENGTH) != 0;
-    head->is_chunked = (h->parser.flags & F_CHUNKED) != 0;
-    head->content_length = head->has_length ? h->parser.content_length : 0;
+    head->has_length = (h->parser->flags & F_CONTENT_LENGTH) != 0;
+    head->is_chunked = (h->parser->flags & F_CHUNKED) != 0;
+    head->content_length = head->has_length ? h->parser->content_length : 0;
     head->has_body = !head->is_upgrade && !h->is_complete;
     tc_str value;
     size_t count = 0;

@@ -5,7 +5,10 @@
 #define TCI_WIRE_HTTP1_INT_H
 
 #include "wire/http1.h"
-#include <llhttp.h>
+
+/* llhttp's own, seen by the two source files only. */
+struct llhttp__internal_s;
+struct llhttp_settings_s;
 
 typedef enum tci_http1_state {
     TCI_HTTP1_S_BETWEEN,
@@ -18,7 +21,7 @@ typedef enum tci_http1_state {
 } tci_http1_state;
 
 struct tci_http1 {
-    llhttp_t parser;
+    struct llhttp__internal_s *parser; /* stored behind this struct */
     tci_http1_type type;
     tci_http1_state state;
     unsigned flags;
@@ -36,6 +39,7 @@ struct tci_http1 {
 };
 
 /* h->raw is a whole head: check it, fill h->head, run the parser over it. */
-int tci_http1_parse_head(tci_http1 *h, const llhttp_settings_t *settings, tc_err *err) TC_CHECKED;
+int tci_http1_parse_head(tci_http1 *h, const struct llhttp_settings_s *settings,
+                         tc_err *err) TC_CHECKED;
 
 #endif

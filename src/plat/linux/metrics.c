@@ -135,7 +135,8 @@ static bool on_pressure_line(void *user, tc_str line)
     struct {
         tc_str key;
         double *to;
-    } averages[] = {{TC_STR("avg10="), &stall.avg10}, {TC_STR("avg60="), &stall.avg60},
+    } averages[] = {{TC_STR("avg10="), &stall.avg10},
+                    {TC_STR("avg60="), &stall.avg60},
                     {TC_STR("avg300="), &stall.avg300}};
     tc_err err;
     tc_str rest = line, kind, word;
@@ -144,7 +145,8 @@ static bool on_pressure_line(void *user, tc_str line)
     while (tci_raw_word(&rest, &word)) {
         for (size_t i = 0; i < TCI_ARRAY_LEN(averages); i++) {
             if (tci_str_starts(word, averages[i].key) &&
-                tci_num_double(tci_str_sub(word, averages[i].key.len, word.len), averages[i].to, &err) < 0)
+                tci_num_double(tci_str_sub(word, averages[i].key.len, word.len), averages[i].to,
+                               &err) < 0)
                 return true;
         }
         if (tci_str_starts(word, TC_STR("total=")))
@@ -241,8 +243,8 @@ static bool on_disk_line(void *user, tc_str line)
     gathering *g = user;
     tci_raw_disk d = {.name = ""};
     tc_str rest = line, major, minor, name;
-    if (!tci_raw_word(&rest, &major) || !tci_raw_word(&rest, &minor) || !tci_raw_word(&rest, &name) ||
-        name.len >= sizeof d.name)
+    if (!tci_raw_word(&rest, &major) || !tci_raw_word(&rest, &minor) ||
+        !tci_raw_word(&rest, &name) || name.len >= sizeof d.name)
         return true;
     memcpy(d.name, name.ptr, name.len);
     if (!is_whole_disk(d.name))
@@ -251,8 +253,8 @@ static bool on_disk_line(void *user, tc_str line)
         g->has_more = true;
         return false;
     }
-    (void)snprintf(d.identity, sizeof d.identity, "%.*s:%.*s", (int)tci_min_size(major.len, 10), major.ptr,
-                   (int)tci_min_size(minor.len, 10), minor.ptr);
+    (void)snprintf(d.identity, sizeof d.identity, "%.*s:%.*s", (int)tci_min_size(major.len, 10),
+                   major.ptr, (int)tci_min_size(minor.len, 10), minor.ptr);
     add_sequence(&d);
     read_disk_numbers(rest, &d);
     ((tci_raw_disk *)g->items)[g->n++] = d;
@@ -321,8 +323,9 @@ const char *tci_raw_tcp_state_name(size_t state)
 {
     /* include/net/tcp_states.h counts from 1 */
     static const char *const names[TCI_RAW_TCP_STATES] = {
-        "established", "syn_sent",  "syn_received", "fin_wait_1", "fin_wait_2",       "time_wait", "closed",
-        "close_wait",  "last_ack",  "listen",       "closing",    "new_syn_received", "unknown"};
+        "established", "syn_sent",         "syn_received", "fin_wait_1", "fin_wait_2",
+        "time_wait",   "closed",           "close_wait",   "last_ack",   "listen",
+        "closing",     "new_syn_received", "unknown"};
     return names[state];
 }
 
@@ -384,8 +387,9 @@ bool tci_raw_space_read(const char *path, tci_raw_space *ret)
 
 static bool is_local_type(tc_str type)
 {
-    static const char *const types[] = {"ext2", "ext3",     "ext4", "xfs",   "btrfs", "f2fs",  "jfs",  "reiserfs",
-                                        "zfs",  "bcachefs", "ntfs", "ntfs3", "exfat", "vfat", "nilfs2", "hfsplus"};
+    static const char *const types[] = {"ext2",  "ext3",     "ext4",   "xfs",      "btrfs", "f2fs",
+                                        "jfs",   "reiserfs", "zfs",    "bcachefs", "ntfs",  "ntfs3",
+                                        "exfat", "vfat",     "nilfs2", "hfsplus"};
     for (size_t i = 0; i < TCI_ARRAY_LEN(types); i++) {
         if (tci_str_eq(tci_str(types[i]), type))
             return true;
@@ -395,8 +399,8 @@ static bool is_local_type(tc_str type)
 
 static bool is_octal(tc_str s)
 {
-    return s.len == 4 && s.ptr[0] == '\\' && s.ptr[1] >= '0' && s.ptr[1] <= '3' && s.ptr[2] >= '0' &&
-           s.ptr[2] <= '7' && s.ptr[3] >= '0' && s.ptr[3] <= '7';
+    return s.len == 4 && s.ptr[0] == '\\' && s.ptr[1] >= '0' && s.ptr[1] <= '3' &&
+           s.ptr[2] >= '0' && s.ptr[2] <= '7' && s.ptr[3] >= '0' && s.ptr[3] <= '7';
 }
 
 /* Blanks and backslashes of the path come as \ooo. */
@@ -408,7 +412,8 @@ static bool decode_mount_path(tc_str text, char *out, size_t size)
             return false;
         tc_str four = tci_str_sub(text, i, 4);
         if (is_octal(four)) {
-            out[n++] = (char)(((four.ptr[1] - '0') << 6) | ((four.ptr[2] - '0') << 3) | (four.ptr[3] - '0'));
+            out[n++] = (char)(((four.ptr[1] - '0') << 6) | ((four.ptr[2] - '0') << 3) |
+                              (four.ptr[3] - '0'));
             i += 3;
         } else {
             out[n++] = text.ptr[i];

@@ -66,7 +66,8 @@ static bool on_disk(void *user, tc_str line)
 {
     tci_raw_group *g = user;
     tc_str rest = line, id, word;
-    if (!tci_raw_word(&rest, &id) || id.len >= TCI_RAW_ID_MAX || tci_str_find_byte(id, ':') == id.len)
+    if (!tci_raw_word(&rest, &id) || id.len >= TCI_RAW_ID_MAX ||
+        tci_str_find_byte(id, ':') == id.len)
         return true;
     if (g->ndisks == TCI_RAW_GROUP_DISKS_MAX) {
         g->has_more_disks = true;
@@ -94,11 +95,13 @@ static bool on_disk(void *user, tc_str line)
 
 static void read_pairs(tci_file dir, tci_raw_group *g)
 {
-    const wanted cpu[] = {{"usage_usec", &g->usage_usec},   {"user_usec", &g->user_usec},
-                          {"system_usec", &g->system_usec}, {"nr_periods", &g->periods},
-                          {"nr_throttled", &g->throttled_periods}, {"throttled_usec", &g->throttled_usec}};
-    const wanted memory[] = {{"low", &g->low}, {"high", &g->high},         {"max", &g->max},
-                             {"oom", &g->oom}, {"oom_kill", &g->oom_kill}, {"oom_group_kill", &g->oom_group_kill}};
+    const wanted cpu[] = {
+        {"usage_usec", &g->usage_usec},          {"user_usec", &g->user_usec},
+        {"system_usec", &g->system_usec},        {"nr_periods", &g->periods},
+        {"nr_throttled", &g->throttled_periods}, {"throttled_usec", &g->throttled_usec}};
+    const wanted memory[] = {{"low", &g->low},           {"high", &g->high},
+                             {"max", &g->max},           {"oom", &g->oom},
+                             {"oom_kill", &g->oom_kill}, {"oom_group_kill", &g->oom_group_kill}};
     wanted_list cpu_list = {cpu, TCI_ARRAY_LEN(cpu)}, memory_list = {memory, TCI_ARRAY_LEN(memory)};
     /* Without a file its numbers are absent. */
     (void)tci_raw_lines(dir, TC_STR("cpu.stat"), on_pair, &cpu_list);

@@ -9,7 +9,8 @@
 
 /* Every line of a file, without its end; a line over 16 KiB is cut. line_cb returns false to stop.
  * false: the file is not there or cannot be read. */
-bool tci_raw_lines(tci_file root, tc_str path, bool (*line_cb)(void *user, tc_str line), void *user);
+bool tci_raw_lines(tci_file root, tc_str path, bool (*line_cb)(void *user, tc_str line),
+                   void *user);
 /* Take the next word off rest; false at the end. */
 bool tci_raw_word(tc_str *rest, tc_str *ret);
 /* A canonical decimal, else absent. */

@@ -10,17 +10,19 @@
 enum { MOUNTINFO_MAX = 4 * 1024 * 1024, POINT_FIELD = 4 };
 #define FRESH_NS INT64_C(5000000000)
 
-static bool is_slow_type(tc_str type)
+static tci_mount_kind kind_of_type(tc_str type)
 {
     static const char *const types[] = {"nfs",  "nfs4",      "cifs", "smb3", "9p",   "ceph", "afs",
                                         "coda", "glusterfs", "lustre", "gfs2", "ocfs2", "virtiofs", "autofs"};
+    if (tci_str_eq(type, TC_STR("tmpfs")) || tci_str_eq(type, TC_STR("ramfs")))
+        return TCI_MOUNT_MEMORY;
     if (tci_str_starts(type, TC_STR("fuse")))
-        return true;
+        return TCI_MOUNT_SLOW;
     for (size_t i = 0; i < TCI_ARRAY_LEN(types); i++) {
         if (tci_str_eq(type, tci_str(types[i])))
-            return true;
+            return TCI_MOUNT_SLOW;
     }
-    return false;
+    return TCI_MOUNT_DISK;
 }
 
 /* \ooo for blank, tab, newline and backslash. */
@@ -43,18 +45,19 @@ static void take_line(tci_mounts *m, tc_str line)
     tc_str point = TC_STR(""), field, rest = line;
     size_t dash = tci_str_find(line, TC_STR(" - "));
     tc_str tail = tci_str_sub(line, dash + 3, line.len);
-    if (dash == line.len || !is_slow_type(tci_str_sub(tail, 0, tci_str_find_byte(tail, ' '))))
-        return;
     for (int i = 0; i <= POINT_FIELD && tci_str_split(&rest, ' ', &field); i++)
         point = field;
-    tc_str *grown = tci_mem_resize(m->points, (m->npoints + 1) * sizeof *grown);
-    if (grown == NULL || point.len == 0) {
-        m->points = grown != NULL ? grown : m->points;
+    if (dash == line.len || point.len == 0)
         return;
-    }
-    m->points = grown;
+    tci_mount *grown = tci_mem_resize(m->items, (m->count + 1) * sizeof *grown);
+    if (grown == NULL)
+        return; /* a mount that is not known counts as what it lies on */
+    m->items = grown;
+    tci_mount *it = &m->items[m->count++];
+    it->kind = kind_of_type(tci_str_sub(tail, 0, tci_str_find_byte(tail, ' ')));
     point.len = unescape(m->text + (point.ptr - m->text), point.len);
-    m->points[m->npoints++] = point;
+    it->point = point;
+    m->nslow += it->kind == TCI_MOUNT_SLOW;
 }
 
 void tci_mounts_refresh(tci_mounts *m, int64_t now_ns)
@@ -79,18 +82,23 @@ void tci_mounts_refresh(tci_mounts *m, int64_t now_ns)
 void tci_mounts_done(tci_mounts *m)
 {
     tci_free(m->text);
-    tci_free(m->points);
+    tci_free(m->items);
     memset(m, 0, sizeof *m);
 }
 
-bool tci_mounts_is_slow(const tci_mounts *m, tc_str path)
+static bool is_below(tc_str path, tc_str point)
 {
-    if (m->text == NULL)
-        return true;
-    for (size_t i = 0; i < m->npoints; i++) {
-        tc_str p = m->points[i];
-        if (tci_str_starts(path, p) && (path.len == p.len || path.ptr[p.len] == '/' || p.len == 1))
-            return true;
+    return tci_str_starts(path, point) &&
+           (path.len == point.len || path.ptr[point.len] == '/' || point.len == 1);
+}
+
+tci_mount_kind tci_mounts_kind_of(const tci_mounts *m, tc_str path)
+{
+    const tci_mount *best = NULL;
+    for (size_t i = 0; i < m->count; i++) { /* of equal points the last one is on top */
+        if (is_below(path, m->items[i].point) &&
+            (best == NULL || m->items[i].point.len >= best->point.len))
+            best = &m->items[i];
     }
-    return false;
+    return best != NULL ? best->kind : TCI_MOUNT_SLOW;
 }

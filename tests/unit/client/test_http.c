@@ -77,10 +77,10 @@ typedef struct server {
 static int wait_accept(int fd)
 {
     int got = -1;
-    tci_addr peer;
+    tci_addr from;
     tc_err err;
     tci_wake never = {0};
-    while (got < 0 && tci_socket_accept(fd, &got, &peer, &err) == 0 && got < 0)
+    while (got < 0 && tci_socket_accept(fd, &got, &from, &err) == 0 && got < 0)
         tci_wake_wait(&never, 0, tci_clock_mono_ns() + 1000000);
     return got;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * EIPD data frames: the recorded ones both ways, each rule, every cut. */
+#include "base/hash.h"
 #include "wire/eipd.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,11 +25,9 @@ enum { FRAME_MAX = 4096 };
 
 static size_t unhex(const char *hex, char *out)
 {
+    tc_err err;
     size_t n = strlen(hex) / 2;
-    for (size_t i = 0; i < n; i++) {
-        char pair[3] = {hex[2 * i], hex[2 * i + 1], '\0'};
-        out[i] = (char)strtoul(pair, NULL, 16);
-    }
+    assert_int_equal(tci_unhex(tci_str(hex), out, n, &err), 0);
     return n;
 }
 

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The file of saved targets. Leaves what a target means to target_form.c. The main thread.
+ * Invariant: the file is always whole: a change reads it, writes a new one beside it and renames
+ * that over, all under the lock of a file that is never renamed. */
+#include "target.h"
+
+#include "base/hash.h"
+#include "plat/clock.h"
+#include "plat/env.h"
+#include "plat/file.h"
+
+enum {
+    FILE_MODE = 0600,
+    FOLDER_MODE = 0700,
+    FILE_BYTES_MAX = 4 * 1024 * 1024,
+    LOCK_WAIT_MS = 10000,
+    RANDOM_BYTES = 8
+};
+
+typedef struct store {
+    tc_str folder, file, lock;
+} store;
+
+static int store_paths(cli *c, store *ret, tc_err *err)
+{
+    tc_str base = tci_str(tci_env_get("XDG_CONFIG_HOME"));
+    tc_str home = tci_str(tci_env_get("HOME"));
+    tci_arena *a = &c->arena;
+    int rc = 0;
+    if (base.len == 0 || base.ptr[0] != '/') {
+        if (home.len == 0 || home.ptr[0] != '/') {
+            tc_err_set(err, TC_E_NOT_FOUND, "no folder for saved targets");
+            return tc_err_hint(err, "set HOME or XDG_CONFIG_HOME");
+        }
+        rc = tci_arena_printf(a, &base, err, "%.*s/.config", TC_STR_ARG(home));
+    }
+    if (rc == 0)
+        rc = tci_arena_printf(a, &ret->folder, err, "%.*s/telechir", TC_STR_ARG(base));
+    if (rc == 0)
+        rc = tci_arena_printf(a, &ret->file, err, "%.*s/targets.json", TC_STR_ARG(ret->folder));
+    if (rc == 0)
+        rc = tci_arena_printf(a, &ret->lock, err, "%.*s.lock", TC_STR_ARG(ret->file));
+    return rc;
+}
+
+/* The folder and those above it. */
+static int make_folder(tc_str path, tc_err *err)
+{
+    tci_file_stat st;
+    if (tci_file_stat_at(TCI_FILE_CWD, path, true, &st, err) == 0)
+        return 0;
+    tc_str parent, name;
+    tci_path_split(path, &parent, &name);
+    int rc = parent.len > 1 ? make_folder(parent, err) : 0;
+    if (rc == 0)
+        rc = tci_file_mkdir(TCI_FILE_CWD, path, FOLDER_MODE, err);
+    return rc == TC_E_CONFLICT ? 0 : rc; /* somebody else was faster */
+}
+
+/* ---- reading ---- */
+
+static int bad_file(const store *s, tc_err *err, const char *what)
+{
+    tc_err_set(err, TC_E_PARSE, "the saved targets in '%.*s' %s", TC_STR_ARG(s->file), what);
+    return tc_err_hint(err, "repair or remove that file");
+}
+
+static int read_file(cli *c, const store *s, tci_json *ret_root, tc_err *err)
+{
+    char *text = NULL;
+    size_t len = 0;
+    tc_str kept;
+    *ret_root = (tci_json){.kind = TCI_JSON_OBJECT};
+    int rc = tci_file_read_whole(TCI_FILE_CWD, s->file, FILE_BYTES_MAX, &text, &len, err);
+    if (rc == TC_E_NOT_FOUND)
+        return 0;
+    if (rc < 0)
+        return rc;
+    rc = tci_arena_dup(&c->arena, tci_str_of(text, len), &kept, err);
+    tci_free(text);
+    if (rc == 0 && tci_json_parse(kept, 0, &c->arena, ret_root, err) < 0)
+        return bad_file(s, err, "cannot be read");
+    if (rc == 0 && ret_root->kind != TCI_JSON_OBJECT)
+        return bad_file(s, err, "are no JSON object");
+    return rc;
+}
+
+static int targets_of(const store *s, const tci_json *root, cli_targets *ret, tc_err *err)
+{
+    const tci_json *version = tci_json_get(root, TC_STR("version"));
+    const tci_json *targets = tci_json_get(root, TC_STR("targets"));
+    uint64_t number = 1;
+    *ret = (cli_targets){0};
+    if (version != NULL && (!tci_json_as_u64(version, &number) || number != 1)) {
+        tc_err_set(err, TC_E_INCOMPATIBLE, "'%.*s' is of a newer version", TC_STR_ARG(s->file));
+        return tc_err_hint(err, "use the telechir that wrote it");
+    }
+    if (targets == NULL)
+        return 0;
+    if (targets->kind != TCI_JSON_OBJECT)
+        return bad_file(s, err, "have no list of targets");
+    *ret = (cli_targets){targets->u.members, targets->count};
+    return 0;
+}
+
+int cli_targets_load(cli *c, cli_targets *ret, tc_err *err)
+{
+    store s;
+    tci_json root;
+    int rc = store_paths(c, &s, err);
+    if (rc == 0)
+        rc = read_file(c, &s, &root, err);
+    return rc == 0 ? targets_of(&s, &root, ret, err) : rc;
+}
+
+const tci_json *cli_targets_get(const cli_targets *t, tc_str name)
+{
+    for (size_t i = 0; i < t->count; i++)
+        if (tci_str_eq(t->members[i].key, name))
+            return &t->members[i].value;
+    return NULL;
+}
+
+static void text_member(const tci_json *v, const char *key, tc_str *out)
+{
+    const tci_json *m = tci_json_get(v, tci_str(key));
+    if (m != NULL && !tci_json_as_str(m, out))
+        *out = (tc_str){0};
+}
+
+static bool flag_member(const tci_json *v, const char *key)
+{
+    bool is_set = false;
+    const tci_json *m = tci_json_get(v, tci_str(key));
+    return m != NULL && tci_json_as_bool(m, &is_set) && is_set;
+}
+
+int cli_target_of_json(const tci_json *v, cli_target *ret, tc_err *err)
+{
+    cli_target t = {0};
+    text_member(v, "form", &t.form);
+    if (t.form.len == 0)
+        return tc_err_set(err, TC_E_PARSE, "a saved target without a form");
+    t.kind = tci_str_eq(t.form, TC_STR("local")) ? CLI_TARGET_LOCAL : CLI_TARGET_HTTP;
+    text_member(v, "device_id", &t.device_id);
+    text_member(v, "credential_file", &t.credential_file);
+    text_member(v, "ca_file", &t.ca_file);
+    text_member(v, "executable", &t.executable);
+    t.is_insecure = flag_member(v, "insecure");
+    t.is_plaintext_allowed = flag_member(v, "allow_plaintext_private_link");
+    *ret = t;
+    return 0;
+}
+
+void cli_target_put(tci_buf *b, bool *first, const cli_target *t)
+{
+    cli_json_str(b, first, "form", t->form);
+    if (t->device_id.len > 0)
+        cli_json_str(b, first, "device_id", t->device_id);
+    if (t->credential_file.len > 0)
+        cli_json_str(b, first, "credential_file", t->credential_file);
+    if (t->ca_file.len > 0)
+        cli_json_str(b, first, "ca_file", t->ca_file);
+    if (t->executable.len > 0)
+        cli_json_str(b, first, "executable", t->executable);
+    if (t->is_insecure)
+        cli_json_bool(b, first, "insecure", true);
+    if (t->is_plaintext_allowed)
+        cli_json_bool(b, first, "allow_plaintext_private_link", true);
+}
+
+/* ---- changing ---- */
+
+static void put_changed(tci_buf *b, const cli_targets *old, tc_str name, const cli_target *t)
+{
+    bool first = true;
+    for (size_t i = 0; i < old->count; i++) {
+        if (tci_str_eq(old->members[i].key, name))
+            continue;
+        tci_json_put_key(b, &first, old->members[i].key);
+        tci_json_put(b, &old->members[i].value, TCI_JSON_AS_IS);
+    }
+    if (t != NULL) {
+        bool inner = true;
+        tci_json_put_key(b, &first, name);
+        tci_buf_append_byte(b, '{');
+        cli_target_put(b, &inner, t);
+        tci_buf_append_byte(b, '}');
+    }
+}
+
+/* The whole file: what is there, with one target changed. */
+static void put_root(tci_buf *b, const tci_json *root, const cli_targets *old, tc_str name,
+                     const cli_target *t)
+{
+    bool first = true;
+    tci_buf_append_byte(b, '{');
+    cli_json_u64(b, &first, "version", 1);
+    for (uint32_t i = 0; i < root->count; i++) {
+        const tci_json_member *m = &root->u.members[i];
+        if (tci_str_eq(m->key, TC_STR("version")) || tci_str_eq(m->key, TC_STR("targets")))
+            continue;
+        tci_json_put_key(b, &first, m->key);
+        tci_json_put(b, &m->value, TCI_JSON_AS_IS);
+    }
+    tci_json_put_key(b, &first, TC_STR("targets"));
+    tci_buf_append_byte(b, '{');
+    put_changed(b, old, name, t);
+    tci_buf_append_str(b, TC_STR("}}\n"));
+}
+
+static int replace_file(cli *c, const store *s, tc_str content, tc_err *err)
+{
+    uint8_t random[RANDOM_BYTES];
+    char hex[2 * RANDOM_BYTES];
+    tc_str temp;
+    TCI_FILE_AUTO f = TCI_FILE_NONE;
+    tci_random_bytes(random, sizeof random);
+    tci_hex(random, sizeof random, hex);
+    int rc = tci_arena_printf(&c->arena, &temp, err, "%.*s.%.*s.tmp", TC_STR_ARG(s->file),
+                              (int)sizeof hex, hex);
+    if (rc == 0)
+        rc = tci_file_open(temp, TCI_OPEN_WRITE | TCI_OPEN_CREATE | TCI_OPEN_EXCL, FILE_MODE, &f,
+                           err);
+    if (rc < 0)
+        return rc;
+    rc = tci_file_chmod(f, FILE_MODE, err); /* whatever the umask */
+    if (rc == 0)
+        rc = tci_file_write_all(f, content.ptr, content.len, err);
+    if (rc == 0)
+        rc = tci_file_sync(f, err);
+    if (rc == 0)
+        rc = tci_file_rename(TCI_FILE_CWD, temp, TCI_FILE_CWD, s->file, TCI_RENAME_REPLACE, err);
+    if (rc < 0)
+        tci_file_discard(TCI_FILE_CWD, temp);
+    return rc;
+}
+
+static int change_locked(cli *c, const store *s, tc_str name, const cli_target *t, bool replace,
+                         tc_err *err)
+{
+    tci_json root;
+    cli_targets old;
+    tci_buf b;
+    int rc = read_file(c, s, &root, err);
+    if (rc == 0)
+        rc = targets_of(s, &root, &old, err);
+    if (rc < 0)
+        return rc;
+    bool is_there = cli_targets_get(&old, name) != NULL;
+    if (t == NULL && !is_there)
+        return tc_err_set(err, TC_E_NOT_FOUND, "there is no target '%.*s'", TC_STR_ARG(name));
+    if (t != NULL && is_there && !replace) {
+        tc_err_set(err, TC_E_CONFLICT, "there is a target '%.*s' already", TC_STR_ARG(name));
+        return tc_err_hint(err, "pass --replace to change it");
+    }
+    tci_buf_init(&b, FILE_BYTES_MAX);
+    put_root(&b, &root, &old, name, t);
+    rc = tci_buf_error(&b, err);
+    if (rc == 0)
+        rc = replace_file(c, s, tci_buf_str(&b), err);
+    tci_buf_done(&b);
+    return rc;
+}
+
+int cli_targets_change(cli *c, tc_str name, const cli_target *t, bool replace, tc_err *err)
+{
+    store s;
+    TCI_FILE_AUTO lock = TCI_FILE_NONE;
+    int rc = store_paths(c, &s, err);
+    if (rc == 0)
+        rc = make_folder(s.folder, err);
+    if (rc == 0)
+        rc = tci_file_open(s.lock, TCI_OPEN_READ | TCI_OPEN_WRITE | TCI_OPEN_CREATE, FILE_MODE,
+                           &lock, err);
+    if (rc == 0)
+        rc = tci_file_lock_byte(lock, 0, LOCK_WAIT_MS, err);
+    if (rc == 0)
+        rc = change_locked(c, &s, name, t, replace, err);
+    return rc < 0 && rc != TC_E_NOT_FOUND && rc != TC_E_CONFLICT
+               ? tc_err_wrap(err, "cannot save targets")
+               : rc;
+}
