@@ -11,12 +11,14 @@
 
 extern char **environ;
 
+/* The last words. "a13n-envd failed: " is the wire's literal, which released clients look for; under
+ * our own name it stands behind that. */
 static int fail(const tci_config *config, const tc_err *err)
 {
-    tc_str program = config->program.len > 0 ? config->program : TC_STR("telechird");
-    (void)fprintf(stderr, "%.*s failed: %s\n", TC_STR_ARG(program), err->msg);
+    const char *program = config->is_drop_in ? "" : "telechird: ";
+    (void)fprintf(stderr, "%sa13n-envd failed: %s\n", program, err->msg);
     if (!config->is_drop_in && err->hint[0] != '\0')
-        (void)fprintf(stderr, "%.*s: %s\n", TC_STR_ARG(program), err->hint);
+        (void)fprintf(stderr, "%s%s\n", program, err->hint);
     return 1;
 }
 

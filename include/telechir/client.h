@@ -35,12 +35,14 @@ typedef struct tc_device_options {
 /* A daemon child that speaks on its standard input and output.
  *   program, args   what to run; without the program itself in args
  *   set_env         added to the runtime's environment, which the child inherits unless
- * is_env_clear unset_env       variables the child must not see cwd             empty: ours
+ *                   is_env_clear
+ *   unset_env       variables the child must not see
+ *   cwd             empty: ours
  *   runtime_dir     set as A13N_ENVD_RUNTIME_DIR; empty: not set
  *   on_stderr       gets the child's standard error, on the loop thread, do not block; NULL: the
  *                   last 4 KiB are kept for error messages only
- *   drain_ms        how long the child may take to end by itself when closed, before it is killed:
- * 11 s */
+ *   drain_ms        how long the child may take to end by itself when closed, before it is
+ *                   killed: 11 s */
 typedef struct tc_spawn_options {
     size_t size;
     tc_str program;

@@ -38,8 +38,7 @@ typedef struct tc_egress_recipe {
     size_t nsecrets;
 } tc_egress_recipe;
 
-/* What the device's boundary must be. Grants are compared exactly. It demands, it does not change.
- */
+/* What the device's boundary must be: it demands, it does not change. Grants are compared exactly. */
 typedef struct tc_expected_boundary {
     bool is_restricted;
     bool full_disk_read;
@@ -58,8 +57,8 @@ typedef struct tc_expected_boundary {
  *   state               an envelope from tc_env_state, JSON; what the provider needs to find its
  *                       device again; required for http_envd
  *   allow_create        may the provider make a machine? Providers for existing devices refuse true
- * with UNSUPPORTED before anything else happens required_methods    in addition to what files need
- */
+ *                       with UNSUPPORTED before anything else happens
+ *   required_methods    in addition to what files need */
 typedef struct tc_env_options {
     size_t size;
     tc_str environment_id;
@@ -72,11 +71,13 @@ typedef struct tc_env_options {
 } tc_env_options;
 
 /* How a local daemon is launched.
- *   executable      empty: the program "telechird" beside the running one, then
- * TELECHIRD_EXECUTABLE, A13N_ENVD_EXECUTABLE, then "telechird" and "a13n-envd" on PATH runtime_dir
- * empty: a fresh private folder, removed afterwards full_control    commands without restriction;
- * without it a local daemon serves files only config_json     more configuration for the daemon, a
- * JSON object (A13N_ENVD_CONFIG_JSON) device_id       empty: the daemon's own */
+ *   executable     empty: the program "telechird" beside the running one, then
+ *                  TELECHIRD_EXECUTABLE, A13N_ENVD_EXECUTABLE, then "telechird" and "a13n-envd" on
+ *                  PATH
+ *   runtime_dir    empty: a fresh private folder, removed afterwards
+ *   config_json    more configuration for the daemon, a JSON object (A13N_ENVD_CONFIG_JSON)
+ *   device_id      empty: the daemon's own
+ *   full_control   commands without restriction; without it a local daemon serves files only */
 typedef struct tc_local_envd_options {
     size_t size;
     tc_str executable, runtime_dir, config_json, device_id;
@@ -197,10 +198,9 @@ typedef enum tc_stream_kind { TC_STDOUT = 0, TC_STDERR } tc_stream_kind;
 typedef int (*tc_output_sink)(void *user, tc_stream_kind stream, const void *bytes, size_t len,
                               tc_err *err);
 
-/*   on_output      NULL: output is only collected
- *   max_collect    bytes kept of each stream in the answer; 0: 1 MiB when on_output is NULL, else
- * none timeout_ms     the command is killed after that, and is_timed_out says so; 0: none of its
- * own */
+/*   on_output     NULL: output is only collected
+ *   max_collect   bytes kept of each stream in the answer; 0: 1 MiB when on_output is NULL, else none
+ *   timeout_ms    the command is killed after that, and is_timed_out says so; 0: none of its own */
 typedef struct tc_run_options {
     size_t size;
     tc_output_sink on_output;
@@ -217,9 +217,8 @@ typedef struct tc_run_result {
     bool is_out_cut, is_err_cut;     /* more was produced than is in out, err */
 } tc_run_result;
 
-/* Run to the end, and say how it ended: exit code or signal; failing commands are results.
- * A cancelled or timed out call kills the command. command.wall_time_ms is overruled by timeout_ms.
- */
+/* Run to the end, and say how it ended: exit code or signal; failing commands are results. A
+ * cancelled or timed out call kills the command. timeout_ms overrules command.wall_time_ms. */
 TC_API int tc_env_run(tc_env *env, const tc_call *call, const tc_command *command,
                       const tc_run_options *options, tc_run_result *ret_result,
                       tc_err *err) TC_CHECKED;

@@ -134,8 +134,7 @@ typedef struct tc_call {
 /* Takes bytes as they arrive, on the calling thread, in order. 0 to go on; any other return ends
  * the call with that code (fill *err). */
 typedef int (*tc_sink)(void *user, const void *bytes, size_t len, tc_err *err);
-/* Gives the next 1..cap bytes, on the calling thread; *ret_len 0: no more. Fails as tc_sink does.
- */
+/* Gives the next 1..cap bytes, on the calling thread; *ret_len 0: no more. Fails as tc_sink. */
 typedef int (*tc_source)(void *user, void *buf, size_t cap, size_t *ret_len, tc_err *err);
 
 /* The runtime. Everything that was opened with it is closed with it: handles still held then answer
@@ -147,12 +146,12 @@ typedef struct tc_runtime tc_runtime;
 typedef int (*tc_secret_resolver)(void *user, tc_str kind, tc_str name, tc_result *r,
                                   tc_str *ret_value, tc_err *err);
 
-/*   environment    "NAME=value" strings, NULL at the end, borrowed for the life of the runtime;
- * NULL takes the environment of the process as it is when the runtime is opened. Looked at for
- * A13N_OUTBOUND_TLS_VERIFY, HTTPS_PROXY, NO_PROXY, TELECHIRD_EXECUTABLE, A13N_ENVD_EXECUTABLE,
- * PATH, for secrets without a resolver, and given to children client_name, client_version   how we
- * present ourselves; empty: "telechir" and our version resolve_secret, resolve_user   instead of
- * environment variables; NULL: those */
+/*   environment   "NAME=value" strings, NULL at the end, borrowed for the life of the runtime; NULL
+ *                 takes the environment of the process as it is when the runtime is opened. Looked
+ *                 at for A13N_OUTBOUND_TLS_VERIFY, HTTPS_PROXY, NO_PROXY, TELECHIRD_EXECUTABLE,
+ *                 A13N_ENVD_EXECUTABLE, PATH, for secrets without a resolver; given to children
+ *   client_name, client_version    how we present ourselves; empty: "telechir" and our version
+ *   resolve_secret, resolve_user   instead of environment variables; NULL: those */
 typedef struct tc_runtime_options {
     size_t size;
     const char *const *environment;

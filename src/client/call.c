@@ -186,14 +186,16 @@ static tc_outcome outcome_of_error(const tci_eip_error_data *d)
 int tci_ask_violation(const tci_ask *ask, tc_err *err, const char *what)
 {
     if (ask->session != NULL)
-        return tci_session_violation(ask->session, err, what);
+        return tci_session_violation(ask->session, ask->opts->result, err, what);
     tc_err_set(err, TC_E_PROTOCOL, "the daemon broke the protocol: %s", what);
     tci_conn_break(ask->device->conn, err);
     return TC_E_PROTOCOL;
 }
 
-int tci_session_violation(tc_session *s, tc_err *err, const char *what)
+int tci_session_violation(tc_session *s, tc_result *r, tc_err *err, const char *what)
 {
+    if (r != NULL && r->evidence.outcome == TC_OUTCOME_DONE)
+        r->evidence.outcome = TC_OUTCOME_UNKNOWN; /* what it says cannot be trusted */
     tc_err_set(err, TC_E_PROTOCOL, "the daemon broke the protocol: %s", what);
     tci_sess_break(s->sess, err);
     return TC_E_PROTOCOL;

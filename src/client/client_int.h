@@ -305,8 +305,8 @@ void tci_ask_stop(tci_call *call, const tc_err *why);
 int tci_ask_end(tci_ask *ask, tci_call *call, tc_err *err) TC_CHECKED;
 /* A well-formed answer that says something impossible: ends the session (or connection). */
 int tci_ask_violation(const tci_ask *ask, tc_err *err, const char *what);
-/* The same for a session outside of a call. Returns PROTOCOL. */
-int tci_session_violation(tc_session *s, tc_err *err, const char *what);
+/* The same after a call: r, when not NULL, no longer says that a change was done. Returns PROTOCOL. */
+int tci_session_violation(tc_session *s, tc_result *r, tc_err *err, const char *what);
 
 /* ---- transfers ---- */
 

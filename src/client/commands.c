@@ -95,14 +95,14 @@ int tc_session_exec(tc_session *s, const tc_call *call, const tc_command *comman
     return 0;
 }
 
-static int give_process(tc_session *s, tc_str handle, const tci_eip_process_info *in,
+static int give_process(tc_session *s, tc_result *r, tc_str handle, const tci_eip_process_info *in,
                         tc_process *ret_process, tc_err *err)
 {
     const tc_session_info *info = &s->info;
     if ((handle.len > 0 && !tci_str_eq(in->handle, handle)) ||
         !tci_str_eq(in->device_id, info->device_id) || in->generation != info->generation ||
         !tci_str_eq(in->session_id, info->session_id))
-        return tci_session_violation(s, err, "another process than asked for");
+        return tci_session_violation(s, r, err, "another process than asked for");
     if (ret_process != NULL)
         tci_to_process(in, ret_process);
     return 0;
@@ -120,7 +120,7 @@ int tc_session_process_start(tc_session *s, const tc_call *call, const tc_comman
         rc = tci_session_ask(s, call, TCI_EIP_PROCESS_START, &params, &res, err);
     if (rc < 0)
         return rc;
-    return give_process(s, (tc_str){0}, &res.process, ret_process, err);
+    return give_process(s, call->result, (tc_str){0}, &res.process, ret_process, err);
 }
 
 int tc_session_process_inspect(tc_session *s, const tc_call *call, tc_str handle,
@@ -129,7 +129,7 @@ int tc_session_process_inspect(tc_session *s, const tc_call *call, tc_str handle
     tci_eip_process_inspect_params params = {.handle = handle};
     tci_eip_process_inspect_result res = {0};
     int rc = tci_session_ask(s, call, TCI_EIP_PROCESS_INSPECT, &params, &res, err);
-    return rc < 0 ? rc : give_process(s, handle, &res.process, ret_process, err);
+    return rc < 0 ? rc : give_process(s, call->result, handle, &res.process, ret_process, err);
 }
 
 int tc_session_process_wait(tc_session *s, const tc_call *call, tc_str handle, bool tree_cleaned,
@@ -142,7 +142,7 @@ int tc_session_process_wait(tc_session *s, const tc_call *call, tc_str handle, b
     };
     tci_eip_process_wait_result res = {0};
     int rc = tci_session_ask(s, call, TCI_EIP_PROCESS_WAIT, &params, &res, err);
-    return rc < 0 ? rc : give_process(s, handle, &res.process, ret_process, err);
+    return rc < 0 ? rc : give_process(s, call->result, handle, &res.process, ret_process, err);
 }
 
 int tc_session_process_write(tc_session *s, const tc_call *call, tc_str handle, tc_str data,
@@ -158,7 +158,7 @@ int tc_session_process_write(tc_session *s, const tc_call *call, tc_str handle, 
     if (rc < 0)
         return rc;
     if (res.accepted_bytes > data.len)
-        return tci_session_violation(s, err, "more input accepted than was sent");
+        return tci_session_violation(s, call->result, err, "more input accepted than was sent");
     if (ret_naccepted != NULL)
         *ret_naccepted = res.accepted_bytes;
     return 0;
@@ -187,7 +187,7 @@ int tc_session_process_signal(tc_session *s, const tc_call *call, tc_str handle,
         return rc;
     if (ret_accepted != NULL)
         *ret_accepted = res.accepted;
-    return give_process(s, handle, &res.process, ret_process, err);
+    return give_process(s, call->result, handle, &res.process, ret_process, err);
 }
 
 int tc_session_process_kill(tc_session *s, const tc_call *call, tc_str handle,
@@ -196,7 +196,7 @@ int tc_session_process_kill(tc_session *s, const tc_call *call, tc_str handle,
     tci_eip_process_kill_params params = {.handle = handle};
     tci_eip_process_kill_result res = {0};
     int rc = tci_session_ask(s, call, TCI_EIP_PROCESS_KILL, &params, &res, err);
-    return rc < 0 ? rc : give_process(s, handle, &res.process, ret_process, err);
+    return rc < 0 ? rc : give_process(s, call->result, handle, &res.process, ret_process, err);
 }
 
 int tc_session_process_release(tc_session *s, const tc_call *call, tc_str handle, tc_err *err)
@@ -221,7 +221,7 @@ static int give_port(tc_session *s, const tci_eip_port_target *asked,
                      const tci_eip_port_observation *in, tc_port *ret_port, tc_err *err)
 {
     if (in->target.port != asked->port || in->target.address != asked->address)
-        return tci_session_violation(s, err, "another port than asked for");
+        return tci_session_violation(s, NULL, err, "another port than asked for");
     tci_to_port(in, ret_port);
     return 0;
 }

@@ -66,7 +66,7 @@ int tc_session_read_text(tc_session *s, const tc_call *call, tc_str path,
     if (rc < 0)
         return rc;
     if (res.line_offset != params.line_offset || res.lines_read > params.line_limit)
-        return tci_session_violation(s, err, "other lines than asked for");
+        return tci_session_violation(s, NULL, err, "other lines than asked for");
     *ret_page = (tc_text_page){
         .text = res.text,
         .line_offset = res.line_offset,
@@ -84,7 +84,7 @@ static int to_file_page(tc_session *s, const tc_call *call, const tci_eip_file_l
                         tc_err *err)
 {
     if (page->offset != asked_offset || count > asked_max)
-        return tci_session_violation(s, err, "another page than asked for");
+        return tci_session_violation(s, NULL, err, "another page than asked for");
     tc_file_entry *entries = tci_arena_items(&call->result->arena, tc_file_entry, count);
     if (entries == NULL)
         return tci_arena_error(&call->result->arena, err);
@@ -210,7 +210,7 @@ int tc_session_search(tc_session *s, const tc_call *call, tc_str root, tc_str qu
     if (rc < 0)
         return rc;
     if (res.offset != params.offset || res.matches.count > params.max_results)
-        return tci_session_violation(s, err, "another page than asked for");
+        return tci_session_violation(s, NULL, err, "another page than asked for");
     tc_search_match *out =
         tci_arena_items(&call->result->arena, tc_search_match, res.matches.count);
     if (out == NULL)
@@ -285,7 +285,7 @@ int tc_session_write_text(tc_session *s, const tc_call *call, tc_str path, tc_st
     if (rc < 0)
         return rc;
     if (res.bytes_written != text.len)
-        return tci_session_violation(s, err, "another number of bytes written");
+        return tci_session_violation(s, call->result, err, "another number of bytes written");
     give_info(&res.info, ret_info);
     return 0;
 }

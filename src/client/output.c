@@ -42,7 +42,7 @@ int tc_session_output_read(tc_session *s, const tc_call *call, tc_str reference,
         return rc;
     const char *fault = page_fault(&params, &res);
     if (fault != NULL)
-        return tci_session_violation(s, err, fault);
+        return tci_session_violation(s, NULL, err, fault);
     *ret_page = (tc_output_page){
         .start_offset = res.start_offset,
         .next_offset = res.next_offset,
@@ -157,7 +157,7 @@ static int stream_take(stream *st, tc_str *ret_data, tc_err *err)
     if (fault == NULL)
         fault = growth_fault(&st->seen, &now);
     if (fault != NULL)
-        return tci_session_violation(st->session, err, fault);
+        return tci_session_violation(st->session, NULL, err, fault);
     st->offset = st->res.next_offset;
     st->is_end = now.is_producer_complete && st->offset == now.retained_bytes;
     *ret_data = st->res.data.data;

@@ -285,7 +285,7 @@ int tc_session_attach(tc_device *d, tc_ctx *ctx, tc_str session_id, uint64_t gen
         if (fault == NULL && !tci_str_eq(s->info.session_id, session_id))
             fault = "another session than asked for";
         if (fault != NULL)
-            rc = tci_session_violation(s, err, fault);
+            rc = tci_session_violation(s, NULL, err, fault);
     }
     if (rc == 0)
         rc = make_ready(s, ctx, err);
@@ -375,7 +375,7 @@ int tc_session_describe(tc_session *s, const tc_call *call, tc_session_info *ret
     if (fault == NULL)
         fault = change_fault(s, &info);
     if (fault != NULL)
-        return tci_session_violation(s, err, fault);
+        return tci_session_violation(s, NULL, err, fault);
     *ret_info = info;
     return 0;
 }
@@ -390,7 +390,7 @@ int tc_session_is_ready(tc_session *s, const tc_call *call, bool *ret_is_ready, 
     const tc_session_info *info = &s->info;
     if (!tci_str_eq(res.device_id, info->device_id) || res.generation != info->generation ||
         !tci_str_eq(res.session_id, info->session_id))
-        return tci_session_violation(s, err, "readiness of something else");
+        return tci_session_violation(s, NULL, err, "readiness of something else");
     *ret_is_ready = res.ready;
     return 0;
 }
@@ -454,7 +454,7 @@ int tc_session_reconcile(tc_session *s, const tc_call *call, tc_str operation_id
     if (!tci_str_eq(receipt.operation_id, operation_id) ||
         !tci_str_eq(receipt.session_id, info->session_id) ||
         !tci_str_eq(receipt.device_id, info->device_id) || receipt.generation != info->generation)
-        return tci_session_violation(s, err, "a receipt of something else");
+        return tci_session_violation(s, NULL, err, "a receipt of something else");
     bool is_unknown =
         receipt.stage == TC_RECEIPT_UNKNOWN || receipt.outcome == TC_RECEIPT_OUTCOME_UNKNOWN;
     *ret_outcome = is_unknown ? TC_OUTCOME_UNKNOWN : TC_OUTCOME_DONE;

@@ -250,7 +250,7 @@ static int commit(tc_session *s, const tc_call *call, tc_str writer, const tally
     if (rc < 0)
         return rc;
     if (res.transferred_bytes != t->nbytes || !tci_str_eq(res.transfer_digest.value, digest))
-        return tci_session_violation(s, err, "it committed other content");
+        return tci_session_violation(s, call->result, err, "it committed other content");
     if (ret_transfer == NULL)
         return 0;
     ret_transfer->nbytes = t->nbytes;

@@ -171,11 +171,16 @@ static void control_end(exchange *x)
 
 /* ---- transfers: common ---- */
 
+/* The exchange may be gone before the transfer is: neither points to the other any more. */
 static void detach(exchange *x)
 {
     if (x->is_active)
         x->carrier->ntransfers--;
     x->is_active = false;
+    if (x->transfer != NULL) {
+        x->transfer->front = NULL;
+        x->transfer->front_state = NULL;
+    }
     x->transfer = NULL;
 }
 

@@ -62,7 +62,8 @@ static int decode(tci_cfg *c, tc_err *err)
 int tci_config_load(int argc, char *const *argv, char *const *envp, tci_config *ret,
                     tci_config_action *ret_action, tc_str *ret_text, tc_err *err)
 {
-    tci_cfg c = {.config = ret, .arena = &ret->arena, .envp = envp};
+    tci_cfg c = {
+        .config = ret, .arena = &ret->arena, .envp = envp, .argv0 = argc > 0 ? argv[0] : NULL};
     tci_cfg_args args = {argv + (argc > 0 ? 1 : 0), argc > 0 ? (size_t)argc - 1 : 0};
     const char *config_path = NULL;
     tci_config_action action;

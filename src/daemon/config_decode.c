@@ -318,12 +318,12 @@ static int decode_lifecycle(tci_cfg *c, tc_err *err)
     tci_config *config = c->config;
     config->idle_timeout_ms = get_count(c, "idle_timeout_ms", IDLE_TIMEOUT_MS);
     config->disconnect_grace_ms = get_count(c, "disconnect_grace_ms", DISCONNECT_GRACE_MS);
-    if (config->idle_timeout_ms == 0 || config->disconnect_grace_ms == 0 ||
-        config->idle_timeout_ms > COUNT_MAX ||
-        config->disconnect_grace_ms >= config->idle_timeout_ms)
-        return tc_err_set(
-            err, TC_E_INVALID,
-            "idle_timeout_ms and disconnect_grace_ms must be positive, and the grace shorter");
+    if (config->idle_timeout_ms > COUNT_MAX)
+        return tc_err_set(err, TC_E_INVALID, "idle_timeout_ms must be at most %llu",
+                          (unsigned long long)COUNT_MAX);
+    if (config->disconnect_grace_ms == 0 || config->disconnect_grace_ms >= config->idle_timeout_ms)
+        return tc_err_set(err, TC_E_INVALID,
+                          "disconnect_grace_ms must be positive and less than idle_timeout_ms");
     if (get_count(c, "computer_use_permission_timeout_ms", 1) == 0)
         return tc_err_set(err, TC_E_INVALID, "computer_use_permission_timeout_ms must be positive");
     return 0;

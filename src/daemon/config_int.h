@@ -72,6 +72,7 @@ typedef struct tci_cfg {
     tci_config *config;
     tci_arena *arena; /* the configuration's */
     char *const *envp;
+    const char *argv0; /* may be NULL */
     tci_cfg_setting vars[TCI_CFG_VAR_COUNT];
     tci_json tree; /* what has been merged so far */
 } tci_cfg;

@@ -152,6 +152,15 @@ static int check_pin(const update *u, tc_str destination, tc_err *err)
     return rc;
 }
 
+/* Started through a link, the pin may lie beside the link. */
+static int check_own_pin(const tci_cfg *c, const update *u, tc_err *err)
+{
+    tc_str started = tci_str(c->argv0);
+    if (u->has_install_dir || tci_str_find_byte(started, '/') == started.len)
+        return 0;
+    return check_pin(u, started, err);
+}
+
 /* "not installed", our own version, or that it cannot be told without running it. */
 static int find_current(const tci_cfg *c, tc_str destination, bool is_self, tc_str *ret,
                         tc_err *err)
@@ -184,7 +193,7 @@ static int run(tci_cfg *c, const update *u, tc_str *ret_text, tc_err *err)
     tc_str destination, current;
     bool is_self;
     if (check_args(u, err) < 0 || find_destination(c, u, &destination, &is_self, err) < 0 ||
-        check_pin(u, destination, err) < 0 ||
+        check_pin(u, destination, err) < 0 || check_own_pin(c, u, err) < 0 ||
         find_current(c, destination, is_self, &current, err) < 0)
         return err->code;
     if (!u->has_version)

@@ -102,8 +102,8 @@ static void on_timer(tci_timer *t)
     if (m->device->is_draining)
         return;
     collect(m);
-    (void)tci_timer_start(t, (int64_t)m->device->config->sample_interval_ms,
-                          &err); /* its place is kept */
+    if (tci_timer_start(t, (int64_t)m->device->config->sample_interval_ms, &err) < 0)
+        tci_log(TCI_LOG_DEBUG, "no more samples: %s", err.msg);
 }
 
 /* ---- life ---- */

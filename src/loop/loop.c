@@ -14,9 +14,10 @@ static void on_spin(uv_idle_t *idle)
 {
     TCI_UNUSED(idle);
 }
+/* Due already in the pass of timers before the poll: the poll must not wait then. */
 static void on_limit(uv_timer_t *limit)
 {
-    TCI_UNUSED(limit);
+    uv_stop(limit->loop);
 }
 
 static void run_posts(tci_loop *loop)
