@@ -32,6 +32,34 @@ static const cli_option demo_options[] = {
     {"executable", "FILE", "another daemon program than telechird beside this one", 0, false},
 };
 
+static const cli_option exec_options[] = {
+    {"cwd", "DIR", "run in this folder there", 0, false},
+    {"env", "K=V|K", "a variable; K alone takes its value from here, out of argv", 0, true},
+    {"env-file", "FILE", "variables from a file here, K=V or K a line, # comments", 0, true},
+    {"timeout", "SECONDS", "kill it after that (status 124)", 0, false},
+    {"stdin", NULL, "pass standard input on (otherwise it is empty)", 0, false},
+    {"tty", NULL, "a terminal (not available in this version)", 0, false},
+};
+
+static const cli_option target_options[] = {
+    {"replace", NULL, "add: also when the name is taken", 0, false},
+};
+
+static const char exec_details[] =
+    "Output is passed on as it comes, byte for byte, standard output and standard error apart.\n"
+    "Status: the command's own; 128+n for signal n (128 when the target does not name it); 124 when\n"
+    "its time ran out; 125 for a failure of telechir. Ctrl-C kills the command, says what became of\n"
+    "it, and exits 130. A target takes 16 MiB of input at most unless its operator raised that.\n"
+    "When the command ends, what it left in the background is ended too.\n"
+    "\n"
+    "With --json, one object a line on standard output:\n"
+    "  {\"event\":\"started\",\"device_id\",\"generation\",\"session_id\",\"operation_id\"}\n"
+    "  {\"event\":\"output\",\"stream\":\"stdout\"|\"stderr\",\"data\"}  or \"data_base64\" (no padding)\n"
+    "      where the bytes are not UTF-8\n"
+    "  {\"event\":\"end\",\"outcome\":\"done\"|\"killed\"|\"not_started\"|\"unknown\",\"status\",\n"
+    "      \"exit_code\" or \"signal\",\"timed_out\",\"interrupted\",\"cleaned_up\",\"stdout_bytes\",\n"
+    "      \"stderr_bytes\",\"error\":{\"code\",\"message\",\"hint\"}}";
+
 #define OPTIONS(list) .options = (list), .noptions = TCI_ARRAY_LEN(list)
 
 const cli_command cli_commands[] = {
@@ -43,6 +71,33 @@ const cli_command cli_commands[] = {
                 "and no network. Everything is stopped and removed at the end.",
      OPTIONS(demo_options),
      .run = cmd_demo},
+    {.name = "target",
+     .arguments = "add NAME FORM | list | show NAME | remove NAME | check NAME|FORM",
+     .summary = "Save, list and check targets",
+     .details = "FORM is local, http://HOST:PORT or https://HOST[:PORT]. The two latter need --device-id\n"
+                "and --credential-file; only the path of that file is saved. `check` reaches the target\n"
+                "and prints its system, daemon, boundary and round trip.",
+     OPTIONS(target_options),
+     .takes_link = true,
+     .words = "add list show remove check",
+     .run = cmd_target},
+    {.name = "exec",
+     .arguments = "[--] CMD ARG...",
+     .summary = "Run a program there",
+     .details = exec_details,
+     OPTIONS(exec_options),
+     .takes_target = true,
+     .stops_at_first = true,
+     .is_exec_like = true,
+     .run = cmd_exec},
+    {.name = "sh",
+     .arguments = "'SCRIPT'",
+     .summary = "Run a script through the shell there",
+     .details = exec_details,
+     OPTIONS(exec_options),
+     .takes_target = true,
+     .is_exec_like = true,
+     .run = cmd_sh},
     {.name = "version", .arguments = "", .summary = "Print the version", .run = cmd_version},
     {.name = "help",
      .arguments = "[COMMAND]",

@@ -19,6 +19,12 @@ tc_call cli_call(cli *c)
     return TC_CALL(c->ctx, c->result);
 }
 
+/* A command's output may be read in many pieces, and each answer repeats the preview: a small one for
+ * a daemon of our own. It also keeps more output, and takes more input, than a shared daemon would. */
+static const char exec_limits[] =
+    "{\"limits\":{\"max_output_preview_bytes\":1024,\"max_output_bytes_per_stream\":68719476736,"
+    "\"max_spool_bytes\":137438953472,\"max_device_spool_bytes\":137438953472}}";
+
 static int create(cli *c, tc_runtime *rt, const cli_target *t, tc_env **ret_env, tc_err *err)
 {
     tc_env_options options = {.size = sizeof options, .environment_id = TC_STR("telechir")};
@@ -27,6 +33,9 @@ static int create(cli *c, tc_runtime *rt, const cli_target *t, tc_env **ret_env,
         tc_local_envd_options local = {.size = sizeof local,
                                        .executable = t->executable,
                                        .device_id = t->device_id,
+                                       .config_json = c->command->is_exec_like
+                                                          ? tci_str(exec_limits)
+                                                          : TC_STR(""),
                                        .full_control = true};
         int rc = cli_here(c, &options.working_directory, err);
         return rc == 0 ? tc_env_create_local(rt, &options, &local, ret_env, err) : rc;

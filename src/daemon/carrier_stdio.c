@@ -43,17 +43,18 @@ struct tci_stdio {
     tci_stream *stream;
     tci_frames frames;
     char *in;
-    size_t in_len;
+    size_t in_at, in_len; /* what is left of the last read: only while output is full */
     char *body; /* being gathered; NULL: none */
     size_t body_have;
     tci_list control, data; /* pieces, data as tci_out_frame.link */
     tci_list wire;
-    size_t wire_bytes, out_bytes;
+    size_t wire_bytes;
+    size_t out_bytes; /* queued answers and frames without payload; what a request can cause */
     unsigned control_run; /* control frames since the last data frame */
     tci_later flush;
     tci_timer limit; /* first frame, then the last flush */
     tci_drain drain;
-    bool is_reading_paused, is_in_read, is_draining, is_drained, is_ended;
+    bool must_drain, is_draining, is_drained, is_ended;
     int status;
     char message[TC_ERR_MSG_MAX];
     void (*on_end)(void *user, int status, tc_str message);
@@ -70,20 +71,41 @@ static size_t piece_len(const piece *p)
 
 /* ---- end ---- */
 
+/* The drain begins at the end of the turn: whoever is answering now goes through lists of requests that it
+ * would end. */
 static void fail(tci_stdio *s, const char *message)
 {
     if (s->status == 0) {
         s->status = 1;
         (void)snprintf(s->message, sizeof s->message, "%s", message);
     }
-    begin_drain(s);
+    if (s->is_draining || s->is_ended)
+        return;
+    s->must_drain = true;
+    tci_loop_later(s->base.device->loop, &s->flush);
+}
+
+static bool is_stopping(const tci_stdio *s) { return s->must_drain || s->is_draining; }
+
+static bool is_full(const tci_stdio *s) { return s->out_bytes > OUT_BYTES_MAX; }
+
+/* Blocks of a download are bounded by its window; the rest is caused by what is read. */
+static size_t cost_of(const tci_out_frame *f)
+{
+    return f->owner != NULL ? 0 : sizeof *f + TCI_FRAME_HEADROOM + f->len;
+}
+
+static void drop_frame(tci_stdio *s, tci_out_frame *f, bool was_sent)
+{
+    s->out_bytes -= cost_of(f);
+    f->on_sent(f, was_sent);
 }
 
 static void drop_piece(tci_stdio *s, piece *p, bool was_sent)
 {
     tci_link_remove(&p->link);
     if (p->frame != NULL)
-        p->frame->on_sent(p->frame, was_sent);
+        drop_frame(s, p->frame, was_sent);
     else
         s->out_bytes -= piece_len(p);
     tci_buf_done(&p->bytes);
@@ -96,10 +118,8 @@ static void drop_output(tci_stdio *s)
         drop_piece(s, TCI_CONTAINER(k, piece, link), false);
     for (tci_link *k; (k = tci_list_first(&s->control)) != NULL;)
         drop_piece(s, TCI_CONTAINER(k, piece, link), false);
-    for (tci_link *k; (k = tci_list_pop_front(&s->data)) != NULL;) {
-        tci_out_frame *f = TCI_CONTAINER(k, tci_out_frame, link);
-        f->on_sent(f, false);
-    }
+    for (tci_link *k; (k = tci_list_pop_front(&s->data)) != NULL;)
+        drop_frame(s, TCI_CONTAINER(k, tci_out_frame, link), false);
     s->wire_bytes = 0;
 }
 
@@ -258,8 +278,11 @@ static void flush(tci_stdio *s)
     while (!s->is_ended) {
         fill_wire(s);
         size_t nv = gather(s, v), n = 0, total = 0;
-        if (nv == 0)
+        if (nv == 0) {
+            if (has_output(s))
+                fail(s, "out of memory"); /* nothing would come back to what is left */
             break;
+        }
         for (size_t i = 0; i < nv; i++)
             total += v[i].len;
         if (tci_stream_writev(s->stream, v, nv, &n, &err) < 0) {
@@ -277,7 +300,19 @@ static void flush(tci_stdio *s)
         update_want(s);
 }
 
-static void on_flush(tci_later *later) { flush(TCI_CONTAINER(later, tci_stdio, flush)); }
+static void resume(tci_stdio *s);
+
+static void on_flush(tci_later *later)
+{
+    tci_stdio *s = TCI_CONTAINER(later, tci_stdio, flush);
+    tci_carrier_ref(&s->base);
+    if (s->must_drain)
+        begin_drain(s);
+    if (!s->is_ended)
+        flush(s);
+    resume(s);
+    tci_carrier_unref(&s->base);
+}
 
 static piece *new_control(tci_stdio *s)
 {
@@ -299,6 +334,17 @@ static piece *open_batch(tci_stdio *s, size_t len)
     return new_control(s);
 }
 
+/* The whole frame or nothing of it. */
+static bool append_frame(tci_buf *to, const char *head, size_t head_len, const tci_buf *body)
+{
+    size_t before = to->len;
+    tci_buf_append(to, head, head_len);
+    tci_buf_append(to, body->ptr, body->len);
+    if (!tci_buf_ok(to))
+        tci_buf_truncate(to, before);
+    return tci_buf_ok(to);
+}
+
 /* Small answers share a buffer, a large one brings its own. */
 static void queue_control(tci_stdio *s, tci_buf *body)
 {
@@ -310,19 +356,19 @@ static void queue_control(tci_stdio *s, tci_buf *body)
         fail(s, "out of memory");
         return;
     }
-    p->nframes++;
-    s->out_bytes += head_len + len;
     if (is_large) {
         memcpy(p->head, head, head_len);
         p->head_len = head_len;
         p->bytes = *body;
         tci_buf_init(body, body->max);
+    } else if (!append_frame(&p->bytes, head, head_len, body)) {
+        if (p->bytes.len == 0)
+            drop_piece(s, p, false);
+        fail(s, "out of memory");
         return;
     }
-    tci_buf_append(&p->bytes, head, head_len);
-    tci_buf_append(&p->bytes, body->ptr, len);
-    if (!tci_buf_ok(&p->bytes))
-        fail(s, "out of memory");
+    p->nframes++;
+    s->out_bytes += head_len + len;
 }
 
 static void reply(tci_carrier *c, void *reply_to, bool is_refused, tci_buf *body)
@@ -350,6 +396,7 @@ static void send_frame(tci_carrier *c, tci_out_frame *f)
     char head[TCI_FRAMES_PUT_MAX];
     f->head_len = tci_frames_put_head(head, TCI_FRAME_DATA, f->len);
     memcpy(f->bytes - f->head_len, head, f->head_len);
+    s->out_bytes += cost_of(f);
     tci_list_push_back(&s->data, &f->link);
     tci_loop_later(c->device->loop, &s->flush);
 }
@@ -403,27 +450,25 @@ static int begin_body(tci_stdio *s, tc_str have, tc_err *err)
     return 0;
 }
 
-/* Take all whole frames out of the buffer. */
+/* Take all whole frames out of the buffer; what output has no room for stays. */
 static int parse(tci_stdio *s, tc_err *err)
 {
-    size_t at = 0;
-    while (at < s->in_len && !s->is_draining) {
+    while (s->in_at < s->in_len && !is_stopping(s) && !is_full(s)) {
         size_t used;
         tci_frames_event event;
         tci_frame f;
-        tc_str in = tci_str_of(s->in + at, s->in_len - at);
+        tc_str in = tci_str_of(s->in + s->in_at, s->in_len - s->in_at);
         if (tci_frames_next(&s->frames, in, &used, &event, &f, err) < 0)
             return err->code;
-        at += used;
+        s->in_at += used;
         if (event == TCI_FRAMES_FRAME && take_frame(s, &f, NULL, err) < 0)
             return err->code;
         if (event == TCI_FRAMES_PART) {
-            if (begin_body(s, tci_str_of(s->in + at, s->in_len - at), err) < 0)
+            if (begin_body(s, tci_str_of(s->in + s->in_at, s->in_len - s->in_at), err) < 0)
                 return err->code;
-            at = s->in_len;
+            s->in_at = s->in_len;
         }
     }
-    s->in_len = 0;
     return 0;
 }
 
@@ -431,6 +476,9 @@ static int parse(tci_stdio *s, tc_err *err)
 static int read_some(tci_stdio *s, bool *ret_more, tc_err *err)
 {
     size_t n = 0;
+    *ret_more = true;
+    if (s->in_at < s->in_len)
+        return parse(s, err);
     bool is_body = s->body != NULL;
     char *to = is_body ? s->body + s->body_have : s->in;
     size_t cap = is_body ? s->frames.body_len - s->body_have : IN_BYTES;
@@ -439,6 +487,7 @@ static int read_some(tci_stdio *s, bool *ret_more, tc_err *err)
     if (rc < 0 || n == 0)
         return rc;
     if (!is_body) {
+        s->in_at = 0;
         s->in_len = n;
         return parse(s, err);
     }
@@ -469,11 +518,8 @@ static void on_readable(tci_stdio *s)
     tc_err err;
     bool more = true;
     int rc = 0;
-    for (int turns = 0; more && rc == 0 && turns < 16 && !s->is_draining; turns++) {
+    for (int turns = 0; more && rc == 0 && turns < 16 && !is_stopping(s) && !is_full(s); turns++)
         rc = read_some(s, &more, &err);
-        if (s->out_bytes > OUT_BYTES_MAX)
-            break;
-    }
     if (rc == TC_E_END)
         rc = at_eof(s, &err) < 0 ? (int)err.code : TC_E_END;
     if (rc == TC_E_END)
@@ -482,14 +528,22 @@ static void on_readable(tci_stdio *s)
         fail(s, err.msg);
 }
 
+/* No event tells of what was read before. */
+static void resume(tci_stdio *s)
+{
+    if (!s->is_ended && !is_stopping(s) && !is_full(s) && s->in_at < s->in_len)
+        on_readable(s);
+}
+
 static void on_ready(tci_stream *stream, unsigned events)
 {
     tci_stdio *s = stream->user;
     tci_carrier_ref(&s->base);
-    if ((events & TCI_WATCH_READ) != 0 && !s->is_draining)
+    if ((events & TCI_WATCH_READ) != 0 && !is_stopping(s))
         on_readable(s);
     if (!s->is_ended && (events & TCI_WATCH_WRITE) != 0)
         flush(s);
+    resume(s);
     if (!s->is_ended)
         update_want(s);
     tci_carrier_unref(&s->base);
@@ -501,12 +555,12 @@ static void update_want(tci_stdio *s)
     unsigned events = 0;
     if (s->is_ended)
         return;
-    if (!s->is_draining && s->out_bytes <= OUT_BYTES_MAX)
+    if (!is_stopping(s) && !is_full(s))
         events |= TCI_WATCH_READ;
     if (!tci_list_is_empty(&s->wire))
         events |= TCI_WATCH_WRITE;
     if (tci_stream_want(s->stream, events, &err) < 0)
-        end(s);
+        fail(s, err.msg);
 }
 
 static const tci_carrier_vtable stdio_vtable = {reply, send_frame, stdio_free};

@@ -123,8 +123,8 @@ static void put_error_text(tci_req *r, tci_buf *out, tci_eip_receipt_stage *ret_
         e->device_id = r->device->id;
         e->session_id = r->session->id;
         e->generation = r->device->generation;
-        e->has_receipt = true;
         tci_req_receipt(r, *ret_stage, *ret_outcome, &e->receipt);
+        e->has_receipt = e->receipt.request_digest.len > 0; /* without memory there is none */
         *ret_at = e->receipt.observed_at;
         if (r->rc == TC_E_UNKNOWN_OUTCOME)
             e->dispatch_stage = TCI_EIP_DISPATCH_STAGE_UNKNOWN;
@@ -138,9 +138,14 @@ static void put_error_text(tci_req *r, tci_buf *out, tci_eip_receipt_stage *ret_
                 tc_code_name(r->rc));
 }
 
-/* An error, or stored evidence of either kind: small, so it is copied into its envelope. */
+/* An error, or stored evidence of either kind: small, so it is copied into its envelope. text.ptr NULL: it
+ * could not be made, which only the carrier can answer. */
 static void send_text(tci_req *r, bool is_error, tc_str text)
 {
+    if (text.ptr == NULL) {
+        r->carrier->v->reply(r->carrier, r->reply_to, r->is_lane_full, NULL);
+        return;
+    }
     tci_buf body;
     tci_buf_init(&body, TCI_BUF_MAX);
     const tc_str *session = r->env.has_session ? &r->env.session : NULL;
@@ -155,6 +160,16 @@ static void send_text(tci_req *r, bool is_error, tc_str text)
     tci_buf_done(&body);
 }
 
+/* A receipt without its digest is none. */
+static bool has_whole_receipt(const tci_req *r)
+{
+    if (r->method->replay != TCI_REPLAY_TERMINAL)
+        return true;
+    const tci_eip_operation_receipt *receipt =
+        tci_type_member(r->method->result, r->result, TC_STR("receipt"));
+    return receipt == NULL || receipt->request_digest.len > 0;
+}
+
 /* The whole answer into r->body, once, on whichever thread has the result in hand. Only the range
  * of the result's own text is remembered, for the ledger. */
 int tci_req_encode(tci_req *r, tc_err *err)
@@ -166,7 +181,8 @@ int tci_req_encode(tci_req *r, tc_err *err)
     tci_proto_encode(r->method->result, r->result, b, 0);
     r->result_len = b->len - r->result_at;
     tci_eip_end_result(b);
-    if (!tci_buf_ok(b) || b->len > r->device->config->limits.max_response_bytes) {
+    if (!tci_buf_ok(b) || !has_whole_receipt(r) ||
+        b->len > r->device->config->limits.max_response_bytes) {
         tci_buf_done(b);
         return tci_req_fail(r, err, TC_E_INTERNAL, TCI_EIP_CAUSE_RESPONSE_TOO_BIG);
     }
@@ -212,9 +228,11 @@ static void finish_failure(tci_req *r)
     tci_instant at = {0};
     tci_buf_clear(text);
     put_error_text(r, text, &stage, &outcome, &at);
-    settle(r, true, tci_buf_str(text), stage, outcome, at);
+    tc_str made = tci_buf_ok(text) ? tci_buf_str(text) : tci_str_of(NULL, 0);
+    settle(r, true, made, stage, outcome, at);
     release(r);
-    send_text(r, true, tci_buf_str(text));
+    send_text(r, true, made);
+    tci_buf_clear(text);
     tci_buf_trim(text, SMALL_TEXT_MAX);
 }
 
@@ -455,6 +473,7 @@ static int digest_of(tci_req *r, uint8_t out[TCI_SHA256_BYTES], tc_err *err)
     if (tci_buf_error(b, err) < 0)
         return err->code;
     tci_sha256_of(tci_buf_str(b), out);
+    tci_buf_clear(b);
     tci_buf_trim(b, SMALL_TEXT_MAX);
     return 0;
 }
@@ -490,6 +509,7 @@ static int meet_record(tci_req *r, tci_record *rec, tc_err *err)
     r->is_done = true;
     release(r);
     send_text(r, is_error, tci_buf_str(b));
+    tci_buf_clear(b);
     tci_buf_trim(b, SMALL_TEXT_MAX);
     req_free(r);
     tci_session_unref(s);

@@ -148,7 +148,9 @@ void tci_ledger_settle(tci_ledger *l, tci_record *rec, bool is_error, tc_str bod
     rec->outcome = outcome;
     rec->observed_at = observed_at;
     rec->evidence_len = body.len;
-    if (body.len > EVIDENCE_IN_MEMORY_MAX) {
+    if (body.ptr == NULL) {
+        rec->evidence = NULL; /* there is none to keep */
+    } else if (body.len > EVIDENCE_IN_MEMORY_MAX) {
         if (store_file(l->device, body, &rec->evidence_file, &err) < 0)
             rec->evidence_file = 0; /* a replay will say that the evidence is gone */
     } else {

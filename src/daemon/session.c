@@ -190,19 +190,27 @@ static void on_close_limit(tci_timer *t)
     tell_closers(TCI_CONTAINER(t, tci_session, close_limit), false);
 }
 
-void tci_session_close(tci_session *s, tci_session_closer *closer)
+static void limit_close(tci_session *s)
 {
     tc_err err;
+    if (!tci_timer_is_armed(&s->close_limit) &&
+        tci_timer_start(&s->close_limit, CLOSE_BUDGET_MS, &err) < 0)
+        tell_closers(s, false);
+}
+
+void tci_session_close(tci_session *s, tci_session_closer *closer)
+{
     if (closer != NULL)
         tci_list_push_back(&s->closers, &closer->link);
-    if (s->state >= TCI_SESSION_CLOSING)
+    if (s->state >= TCI_SESSION_CLOSING) {
+        limit_close(s); /* the budget of the first close may be over, the session still there */
         return;
+    }
     s->state = TCI_SESSION_CLOSING;
     tci_timer_stop(&s->idle);
     tci_timer_stop(&s->retention);
     tci_session_ref(s);
-    if (tci_timer_start(&s->close_limit, CLOSE_BUDGET_MS, &err) < 0)
-        tell_closers(s, false);
+    limit_close(s);
     for (tci_req *r; (r = next_to_cancel(s)) != NULL;)
         tci_req_cancel(r);
     tci_process_end_all(s);

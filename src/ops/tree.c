@@ -397,10 +397,9 @@ static void look_again(tci_tree *tree)
         wait_ms *= 2;
     tree->tries++;
     tc_err err;
-    if (tci_timer_start(&tree->timer, wait_ms, &err) < 0) {
-        end(tree, TCI_TREE_SURVIVED); /* no memory to wait with: nothing is proved */
-        return;
-    }
+    if (tci_timer_start(&tree->timer, wait_ms, &err) == 0 || !tree->has_exited)
+        return; /* without memory for the timer the first process's end is what comes next */
+    end(tree, TCI_TREE_SURVIVED); /* no memory to wait with: nothing is proved */
 }
 
 static void settle(tci_tree *tree, bool is_alive)

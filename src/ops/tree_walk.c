@@ -7,14 +7,15 @@
  * tree.c. Loop thread; holds nothing. */
 #include "ops/tree_int.h"
 
-#include "base/mem.h"
+#include "base/num.h"
 
 enum { FIRST_PIDS = 64, PIDS_MAX = 1 << 16, SLACK = 32 };
 
-/* A growing list of pids; looks at nothing twice is up to the user. */
+/* A growing list of pids. */
 typedef struct pid_queue {
     int *pids;
     size_t n, cap;
+    bool is_cut; /* there were more than could be held */
 } pid_queue;
 
 static bool make_room(pid_queue *q, size_t n)
@@ -42,17 +43,14 @@ static bool append(pid_queue *q, int pid, long (*list)(int pid, int *out, size_t
 {
     size_t want = q->n + FIRST_PIDS;
     for (;;) {
-        if (!make_room(q, want))
-            want = q->cap; /* what fits */
-        long n = list(pid, q->pids + q->n, q->cap - q->n);
+        bool has_room = make_room(q, want);
+        long n = list(pid, q->pids != NULL ? q->pids + q->n : NULL, q->cap - q->n);
         if (n < 0)
             return false;
-        if ((size_t)n <= q->cap - q->n) {
-            q->n += (size_t)n;
-            return true;
-        }
-        if (want == q->cap && want + SLACK > PIDS_MAX) {
-            q->n = q->cap;
+        size_t nfit = tci_min_size((size_t)n, q->cap - q->n);
+        if (nfit == (size_t)n || !has_room) {
+            q->is_cut = q->is_cut || nfit < (size_t)n;
+            q->n += nfit;
             return true;
         }
         want = q->n + (size_t)n + SLACK;
@@ -88,6 +86,12 @@ static void found(const tci_proc_stat *st, tci_tree_list **list, bool do_kill)
         tci_tree_note(list, st);
     if (do_kill)
         (void)tci_proc_signal(st->pid, st->start_ticks, TCI_SIG_KILL); /* or it just ended */
+}
+
+/* Who has not looked at all cannot say that there are none. */
+static size_t at_least(size_t nfound, const pid_queue *q)
+{
+    return nfound == 0 && q->is_cut ? 1 : nfound;
 }
 
 /* All children of ours, and all below those that belong to the tree. */
@@ -126,7 +130,7 @@ static size_t walk_all(const tci_tree *tree, tci_tree_list **list, bool do_kill)
         nfound++;
     }
     tci_mem_free(q.pids);
-    return nfound;
+    return at_least(nfound, &q);
 }
 
 size_t tci_tree_walk(const tci_tree *tree, tci_tree_list **list, bool do_kill)
@@ -138,5 +142,5 @@ size_t tci_tree_walk(const tci_tree *tree, tci_tree_list **list, bool do_kill)
     }
     size_t nfound = walk_children(tree, &q, list, do_kill);
     tci_mem_free(q.pids);
-    return nfound;
+    return at_least(nfound, &q);
 }

@@ -42,6 +42,7 @@ void peer_open(peer *p, void (*play)(peer *p), void *arg)
     p->arg = arg;
     tci_frames_init(&p->frames, 1 << 26, 1 << 24);
     tci_buf_init(&p->in, 1 << 27);
+    tci_buf_init(&p->held, 1 << 20);
     tci_arena_init(&p->arena, 0);
     assert_int_equal(tci_thread_new(run, p, 0, &p->thread, &err), 0);
 }
@@ -50,6 +51,7 @@ void peer_close(peer *p)
 {
     tci_thread_join(p->thread);
     tci_buf_done(&p->in);
+    tci_buf_done(&p->held);
     tci_arena_done(&p->arena);
     if (p->why[0] != 0)
         fail_msg("the script: %s", p->why);
@@ -65,6 +67,10 @@ void peer_cut(peer *p)
 
 void peer_raw(peer *p, const void *bytes, size_t len)
 {
+    if (p->is_holding) {
+        tci_buf_append(&p->held, bytes, len);
+        return;
+    }
     if (p->cut_at > 0 && len >= p->cut_at) {
         len = p->cut_at - 1;
         p->cut_at = 0;
@@ -82,6 +88,18 @@ void peer_raw(peer *p, const void *bytes, size_t len)
     }
     if (p->is_cut)
         peer_cut(p);
+}
+
+void peer_hold(peer *p)
+{
+    p->is_holding = true;
+}
+
+void peer_flush(peer *p)
+{
+    p->is_holding = false;
+    peer_raw(p, p->held.ptr, p->held.len);
+    tci_buf_clear(&p->held);
 }
 
 static void frame(peer *p, tci_frame_kind kind, tc_str body)
@@ -246,7 +264,6 @@ bool peer_expect_data(peer *p, tci_eipd_kind kind, uint64_t offset)
 
 const char *peer_format(peer *p, const char *fmt, ...)
 {
-    tci_buf b;
     char text[8192];
     tc_str copy;
     tc_err err;
@@ -254,7 +271,6 @@ const char *peer_format(peer *p, const char *fmt, ...)
     va_start(args, fmt);
     int n = vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    TCI_UNUSED(b);
     char *out = NULL;
     if (n < 0 || (size_t)n >= sizeof text ||
         tci_arena_dup(&p->arena, tci_str_of(text, (size_t)n), &copy, &err) < 0 ||
@@ -374,8 +390,6 @@ void rig_close(rig *g)
     peer_close(&g->peer);
     tc_result_free(g->r);
     tc_runtime_close(g->rt);
-    unsigned max_concurrent = g->peer.max_concurrent;
-    TCI_UNUSED(max_concurrent);
     memset(g, 0, sizeof *g);
 }
 

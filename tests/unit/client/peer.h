@@ -35,6 +35,8 @@ typedef struct peer {
     tci_arena arena;
     size_t cut_at; /* the n-th byte of the next answer is the last one; 0: no cut */
     bool is_cut;
+    tci_buf held; /* while is_holding: what is to go out in one piece */
+    bool is_holding;
     /* the last request */
     uint64_t id;
     char method[64];
@@ -69,6 +71,9 @@ void peer_data_to(peer *p, const char *session, const char *handle, tci_eipd_kin
                   uint64_t offset, const void *payload, size_t len);
 void peer_raw(peer *p, const void *bytes, size_t len);
 void peer_cut(peer *p);
+/* Gather what is sent from hold on, so that flush sends it in one piece. */
+void peer_hold(peer *p);
+void peer_flush(peer *p);
 /* Answer initialize; session.open and readiness too. */
 bool peer_initialize(peer *p);
 bool peer_session(peer *p);

@@ -166,8 +166,10 @@ static void too_much(peer *p)
 }
 static void early_end(peer *p)
 {
+    peer_hold(p); /* so that no credit can come in between */
     chunk(p, 0);
     peer_data(p, TCI_EIPD_END, TCI_EIPD_STATUS_NONE, CHUNK, NULL, 0);
+    peer_flush(p);
 }
 static void wrong_end(peer *p)
 {
