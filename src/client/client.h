@@ -27,11 +27,11 @@ const char *tci_runtime_getenv(const tc_runtime *rt, const char *name);
 int tci_runtime_secret(tc_runtime *rt, tc_str kind, tc_str name, tc_result *r, tc_str *ret_value,
                        tc_err *err) TC_CHECKED;
 
-/* The runtime's one connection for key, made by connect when there is none or the one there is
+/* The runtime's one connection for key, made by make when there is none or the one there is
  * lost; a second caller waits for the first one's connect. ret_device is a reference of the
  * caller's; the runtime holds its own until it closes. */
 typedef int (*tci_connect_fn)(void *arg, tc_ctx *ctx, tc_device **ret_device, tc_err *err);
-int tci_runtime_shared_device(tc_runtime *rt, tc_str key, tc_ctx *ctx, tci_connect_fn connect,
+int tci_runtime_shared_device(tc_runtime *rt, tc_str key, tc_ctx *ctx, tci_connect_fn make,
                               void *arg, tc_device **ret_device, tc_err *err) TC_CHECKED;
 
 /* The runtime a device belongs to; borrowed. */

@@ -269,7 +269,8 @@ void tci_call_stop(tci_call *call)
     tc_err err;
     tci_timer_init(&call->grace, call->conn->rt->loop, on_grace);
     /* For a change it is worth waiting a little for what became of it. */
-    if (call->method->replay != TCI_REPLAY_TERMINAL || tci_timer_start(&call->grace, GRACE_MS, &err) < 0)
+    if (call->method->replay != TCI_REPLAY_TERMINAL ||
+        tci_timer_start(&call->grace, GRACE_MS, &err) < 0)
         abandon(call);
 }
 
@@ -416,8 +417,8 @@ void tci_conn_fail(tci_conn *c, const tc_err *err)
     c->fail = *err;
     atomic_store(&c->is_alive, false);
     /* Before anybody is woken: who asks then must see it. */
-    TCI_LIST_EACH (&c->sessions, link)
-        atomic_store(&TCI_CONTAINER(link, tci_sess, link)->is_alive, false);
+    TCI_LIST_EACH(&c->sessions, link)
+    atomic_store(&TCI_CONTAINER(link, tci_sess, link)->is_alive, false);
     tci_conn_lane_fail(c, &c->device_lane, err);
     fail_pending(c, err);
     TCI_LIST_EACH(&c->sessions, link)

@@ -321,7 +321,7 @@ static int claim_shared(tc_runtime *rt, tc_str key, tc_ctx *ctx, tci_shared **re
     }
 }
 
-int tci_runtime_shared_device(tc_runtime *rt, tc_str key, tc_ctx *ctx, tci_connect_fn connect,
+int tci_runtime_shared_device(tc_runtime *rt, tc_str key, tc_ctx *ctx, tci_connect_fn make,
                               void *arg, tc_device **ret_device, tc_err *err)
 {
     tci_shared *s = NULL;
@@ -335,7 +335,7 @@ int tci_runtime_shared_device(tc_runtime *rt, tc_str key, tc_ctx *ctx, tci_conne
         return rc;
     tc_device_close(old);
     tc_device *fresh = NULL;
-    rc = connect(arg, ctx, &fresh, err);
+    rc = make(arg, ctx, &fresh, err);
     tci_mutex_lock(&rt->lock);
     s->is_connecting = false;
     if (rc == 0)

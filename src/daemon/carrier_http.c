@@ -44,6 +44,7 @@ typedef enum exchange_kind { EXCHANGE_CONTROL, EXCHANGE_READ, EXCHANGE_WRITE, EX
 typedef struct exchange {
     tci_http_carrier *carrier;
     tci_httpd_req *request; /* NULL: HTTP is done with it */
+    unsigned holds;         /* callers below on the stack that still look at it */
     exchange_kind kind;
     tci_buf body;        /* control */
     bool is_reading;     /* counts in nbodies */
@@ -80,9 +81,12 @@ static void refuse(exchange *x, unsigned status)
     respond(x, status, TC_STR("application/octet-stream"), NULL);
 }
 
-static void exchange_free(exchange *x)
+/* Gone when HTTP is done with it, no answer is due and nobody on the stack looks at it. */
+static void exchange_drop(exchange *x)
 {
     tci_carrier *c = &x->carrier->base;
+    if (x->request != NULL || x->is_dispatched || x->holds > 0)
+        return;
     tci_buf_done(&x->body);
     tci_free(x);
     tci_carrier_unref(c);
@@ -94,11 +98,11 @@ static void reply(tci_carrier *c, void *reply_to, bool is_refused, tci_buf *body
 {
     exchange *x = reply_to;
     TCI_UNUSED(c);
+    x->is_dispatched = false;
     if (x->request == NULL) { /* the client went away meanwhile */
-        exchange_free(x);
+        exchange_drop(x);
         return;
     }
-    x->is_dispatched = false;
     if (is_refused)
         refuse(x, 429);
     else if (body == NULL || !tci_buf_ok(body))
@@ -200,11 +204,14 @@ static void on_reset(tci_transfer *t, tci_eipd_status status, uint64_t offset)
         return;
     }
     tci_httpd_req *paused = x->is_paused ? x->request : NULL;
+    x->holds++;
     detach(x);
     x->is_paused = false;
     refuse(x, status_of_reset(status));
     if (paused != NULL && x->request == paused)
         tci_httpd_resume(paused); /* the rest of the body is read and dropped */
+    x->holds--;
+    exchange_drop(x);
 }
 
 static tci_transfer *find_transfer(exchange *x, const tci_http_head *head, tc_str handle)
@@ -220,7 +227,7 @@ static tci_transfer *find_transfer(exchange *x, const tci_http_head *head, tc_st
 
 /* ---- reading ---- */
 
-static void pump_blocks(exchange *x)
+static void move_blocks(exchange *x)
 {
     tc_err err;
     while (x->request != NULL && x->transfer != NULL && !x->is_block_out) {
@@ -250,6 +257,15 @@ static void pump_blocks(exchange *x)
     }
 }
 
+/* Hand over what is ready. Sending the last block may end the transfer, and with it the request. */
+static void pump_blocks(exchange *x)
+{
+    x->holds++;
+    move_blocks(x);
+    x->holds--;
+    exchange_drop(x);
+}
+
 static void on_block(tci_transfer *t, tci_block *b)
 {
     exchange *x = t->front_state;
@@ -275,9 +291,12 @@ static void on_writable(tci_httpd_req *request)
         return;
     tci_block *b = TCI_CONTAINER(k, tci_block, frame.link);
     uint64_t end = b->offset + b->len;
+    x->holds++;
     tci_reader_sent(t, b);
     if (t->state == TCI_TRANSFER_ACTIVE && tci_reader_credit(t, end, &err) == 0)
-        pump_blocks(x);
+        move_blocks(x);
+    x->holds--;
+    exchange_drop(x);
 }
 
 static void drop_blocks(exchange *x, tci_transfer *t)
@@ -565,8 +584,7 @@ static void on_request_done(tci_httpd_req *request, bool is_whole)
         (void)tci_transfer_reset(t, TCI_EIPD_STATUS_CANCELLED, tci_transfer_progress(t), false);
         drop_blocks(x, t);
     }
-    if (!x->is_dispatched)
-        exchange_free(x);
+    exchange_drop(x);
 }
 
 static const tci_httpd_handler handler = {on_head, on_body, on_request_end, on_writable, on_request_done};

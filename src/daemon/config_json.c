@@ -245,15 +245,19 @@ static int word_index(const char *const *words, tc_str word)
     return -1;
 }
 
-/* An object that the value of its tag picks the fields of. The tag itself is checked as a field. */
-static const type *variant_of(const type *t, const tci_json *v)
+/* An object whose tag picks its fields. Without a good tag no other field can be judged, so that is what
+ * is complained about. */
+static int check_variant(const checking *c, const place *at, const type *t, const tci_json *v)
 {
     tc_str word;
-    const tci_json *tag = t->tag != NULL ? tci_json_get(v, tci_str(t->tag)) : NULL;
-    if (tag == NULL || !tci_json_as_str(tag, &word))
-        return t;
-    int i = word_index(t->words, word);
-    return i >= 0 ? t->variants[i] : t;
+    place here = {.up = at, .name = tci_str(t->tag)};
+    const tci_json *tag = tci_json_get(v, here.name);
+    int i = tag != NULL && tci_json_as_str(tag, &word) ? word_index(t->words, word) : -1;
+    if (tag == NULL)
+        return refuse(c, &here, "the field is required", "");
+    if (i < 0)
+        return refuse(c, &here, "must be ", find_field(t, here.name)->type->what);
+    return check_object(c, at, t->variants[i], v);
 }
 
 static bool fits(const type *t, const tci_json *v)
@@ -286,8 +290,10 @@ static int check(const checking *c, const place *at, const type *t, const tci_js
 {
     if (!fits(t, v))
         return refuse(c, at, "must be ", t->what);
+    if (t->tag != NULL)
+        return check_variant(c, at, t, v);
     if (t->kind == KIND_OBJECT)
-        return check_object(c, at, variant_of(t, v), v);
+        return check_object(c, at, t, v);
     if (t->kind == KIND_LIST || t->kind == KIND_MAP)
         return check_items(c, at, t, v);
     return 0;

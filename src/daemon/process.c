@@ -27,17 +27,15 @@ static void unpin(tci_session *s, tci_record **slot)
 static int output_new(tci_session *s, tci_record *record, tci_output **ret, tc_err *err)
 {
     tci_device *d = s->device;
-    char text[TCI_HANDLE_TEXT_MAX];
     tci_output *o = tci_new(tci_output);
     if (o == NULL)
         return tci_err_no_memory(err);
-    tc_str reference = tci_str_of(text, tci_device_handle(d, TCI_HANDLE_OUTPUT, text));
-    int rc = tci_spool_new(&d->commands->spool_dir, reference,
+    o->reference =
+        tci_str_of(o->reference_text, tci_device_handle(d, TCI_HANDLE_OUTPUT, o->reference_text));
+    int rc = tci_spool_new(&d->commands->spool_dir, o->reference,
                            d->config->limits.max_output_bytes_per_stream, &s->spool, &o->spool, err);
-    if (rc == 0) {
-        o->reference = tci_spool_reference(o->spool);
+    if (rc == 0)
         rc = tci_map_put(&s->outputs, o->reference, o, err);
-    }
     if (rc < 0) {
         tci_spool_free(o->spool);
         tci_free(o);

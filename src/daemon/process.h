@@ -16,7 +16,8 @@ typedef struct tci_output {
     tci_link lru; /* detached ones, oldest use first */
     tci_session *session;
     tci_spool *spool;
-    tc_str reference; /* the spool's */
+    tc_str reference;
+    char reference_text[TCI_HANDLE_TEXT_MAX]; /* outlives the spool: the key of the session's table */
     bool is_attached; /* its process is still held */
     tci_record *pinned; /* the record whose answer named it */
     int64_t touched_ms;

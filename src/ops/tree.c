@@ -196,15 +196,13 @@ static int start_reaping(tci_tree_host *host, tc_err *err)
     return 0;
 }
 
-static void use_marks(tci_tree_host *host)
+/* Whoever is given orphans must reap them, so that comes first. When it cannot be had now (asked again at
+ * the next start), trees are found among all processes instead of our children. */
+static void take_orphans(tci_tree_host *host)
 {
-    host->has_cgroups = false;
     tc_err err;
-    /* Where neither can be had, trees are found among all processes instead of our children. */
-    if (host->opts.is_program && !host->is_reaping && tci_subreaper_set(true, &err) == 0) {
-        host->is_subreaper = true;
-        (void)start_reaping(host, &err);
-    }
+    if (host->opts.is_program && !host->is_subreaper && start_reaping(host, &err) == 0)
+        host->is_subreaper = tci_subreaper_set(true, &err) == 0;
 }
 
 static void choose(tci_tree_host *host)
@@ -212,8 +210,6 @@ static void choose(tci_tree_host *host)
     tc_err err;
     host->has_chosen = true;
     host->has_cgroups = !host->opts.no_cgroup && tci_cgroup_base_open(&host->base, &err) == 0;
-    if (!host->has_cgroups)
-        use_marks(host);
 }
 
 int tci_tree_host_new(tci_loop *loop, const tci_tree_opts *opts, tci_tree_host **ret_host,
@@ -249,8 +245,10 @@ void tci_tree_host_free(tci_tree_host *host)
         return;
     tci_loop_assert(host->loop);
     TC_ASSERT(tci_list_is_empty(&host->trees));
-    if (host->is_reaping)
+    if (host->is_reaping) {
+        reap_listed(host); /* signals not seen yet */
         tci_signal_close(&host->sigchld);
+    }
     for (tci_link *k = tci_list_first(&host->late); k != NULL; k = tci_list_first(&host->late))
         free_late(TCI_CONTAINER(k, late_child, link));
     tc_err err;
@@ -487,9 +485,11 @@ static int spawn(tci_tree *tree, tci_spawn_opts *opts, tc_err *err)
         if (rc != TC_E_UNSUPPORTED)
             return rc;
         if (!host->has_used_cgroups)
-            use_marks(host); /* the directory can be made, but nothing born into it */
+            host->has_cgroups = false; /* the directory can be made, but nothing born into it */
         opts->cgroup_fd = -1;
     }
+    if (!host->has_cgroups)
+        take_orphans(host);
     tree->mark = opts->mark = ++host->last_mark;
     return tci_spawn(opts, &tree->child, err);
 }

@@ -104,8 +104,13 @@ static size_t walk_children(const tci_tree *tree, pid_queue *q, tci_tree_list **
         if (i < ndirect && !is_root && tci_tree_host_is_own(tree->host, pid))
             continue;
         tci_proc_stat st;
-        if (!tci_proc_stat_read(pid, &st) || is_dead(st.state))
-            continue; /* the dead have no children: they are ours by now */
+        if (!tci_proc_stat_read(pid, &st))
+            continue;
+        if (is_dead(st.state)) { /* its children are ours by now */
+            if (i < ndirect && !is_root)
+                (void)tci_proc_reap(pid); /* an orphan: nobody else will, and the reaper may be late */
+            continue;
+        }
         if (i < ndirect && !is_root && !is_of_tree(tree, &st))
             continue;
         (void)append(q, pid, tci_proc_children); /* our own could be listed: so can these */
@@ -136,7 +141,8 @@ static size_t walk_all(const tci_tree *tree, tci_tree_list **list, bool do_kill)
 size_t tci_tree_walk(const tci_tree *tree, tci_tree_list **list, bool do_kill)
 {
     pid_queue q = {0};
-    if (!tree->host->is_reaping || !append(&q, tci_proc_self(), tci_proc_children)) {
+    bool gets_orphans = tree->host->is_subreaper || tci_proc_self() == 1;
+    if (!gets_orphans || !append(&q, tci_proc_self(), tci_proc_children)) {
         tci_mem_free(q.pids);
         return walk_all(tree, list, do_kill);
     }

@@ -35,7 +35,10 @@ typedef struct tci_wake {
     atomic_uint count;
 } tci_wake;
 
-static inline unsigned tci_wake_count(const tci_wake *w) { return atomic_load(&w->count); }
+static inline unsigned tci_wake_count(const tci_wake *w)
+{
+    return atomic_load(&w->count);
+}
 /* Count one and wake all that wait. Any thread; safe in a signal handler. */
 void tci_wake_all(tci_wake *w);
 /* Return when the count is no longer seen, at deadline_ns (monotonic; 0: none), or for no reason. */

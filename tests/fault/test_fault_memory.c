@@ -230,12 +230,14 @@ static void test_every_request_is_answered_or_the_link_ends_when_memory_runs_out
     TCI_UNUSED(state);
     for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
         rig r;
+        int64_t T0 = tci_clock_mono_ns();
         start(&r);
         (void)attempt(&requests[i], &r, 0); /* what is made once is made */
         size_t count = attempt(&requests[i], &r, 0);
         for (size_t n = 1; n <= count + SLACK; n++)
             (void)attempt(&requests[i], &r, n);
         rig_stop(&r);
+        print_message("T %s %zu %lld ms\n", requests[i].method, count, (long long)(tci_clock_mono_ns() - T0) / 1000000);
     }
 }
 

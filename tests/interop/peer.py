@@ -104,10 +104,15 @@ class Place:
         raise AssertionError(f"the daemon ended with {child.returncode}: {said(child)}")
 
     def end(self):
+        """Nothing that was started outlives the test. What daemons said is shown if the test failed."""
+        with contextlib.suppress(OSError), open(os.path.join(self.folder, "stderr"), errors="replace") as log:
+            print(log.read()[-8000:])
         for child in self.children:
             if child.poll() is None:
                 child.kill()
             child.wait()
+            if hasattr(child, "listener"):
+                print(said(child)[-8000:])
             for stream in (child.stdin, child.stdout):
                 if stream is not None:
                     with contextlib.suppress(OSError):
@@ -117,9 +122,10 @@ class Place:
 
     @contextlib.asynccontextmanager
     async def stdio(self, client_limit=None, **more):
-        process = await asyncio.create_subprocess_exec(
-            self.program, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL, env=self.settings(**more), limit=8 * MIB)
+        with open(os.path.join(self.folder, "stderr"), "ab") as log:
+            process = await asyncio.create_subprocess_exec(
+                self.program, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=log,
+                env=self.settings(**more), limit=8 * MIB)
         try:
             device = await EIPDeviceConnection.initialize(
                 StdioTransport.from_process(process, **raised(client_limit)), expected_device_id="device-1")

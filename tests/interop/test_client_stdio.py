@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from a13n_envd_client import EIPDeviceConnection, StdioTransport
 from carrier_tests import *  # noqa: F401,F403  (all tests of every carrier)
-from peer import LONG_S, MIB, alive, argv, at, call, gone, mark, out, refused, sh, start
+from peer import LONG_S, MIB, alive, argv, at, call, gone, mark, out, refused, sh, start, until
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ async def test_end_of_input_ends_every_command(place):
         one, two = await device.open_session(), await device.open_session()
         await start(one, argv("sleep", first))
         await start(two, argv("sleep", second))
-        assert alive(first) and alive(second)
+        await until(lambda: alive(first) and alive(second), "both run")
     await gone(first)
     await gone(second)
 

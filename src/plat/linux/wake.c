@@ -21,6 +21,6 @@ void tci_wake_wait(tci_wake *w, unsigned seen, int64_t deadline_ns)
     struct timespec at = {.tv_sec = (time_t)(deadline_ns / 1000000000),
                           .tv_nsec = (long)(deadline_ns % 1000000000)};
     /* WAIT_BITSET takes an absolute time of the monotonic clock. */
-    syscall(SYS_futex, &w->count, FUTEX_WAIT_BITSET_PRIVATE, seen, deadline_ns > 0 ? &at : NULL, NULL,
-            FUTEX_BITSET_MATCH_ANY);
+    syscall(SYS_futex, &w->count, FUTEX_WAIT_BITSET_PRIVATE, seen, deadline_ns > 0 ? &at : NULL,
+            NULL, FUTEX_BITSET_MATCH_ANY);
 }

@@ -59,7 +59,10 @@ void tci_thread_join(tci_thread *t)
 
 _Static_assert(sizeof(pthread_mutex_t) <= sizeof(tci_mutex), "tci_mutex is too small");
 
-static pthread_mutex_t *native(tci_mutex *m) { return (pthread_mutex_t *)(void *)m; }
+static pthread_mutex_t *native(tci_mutex *m)
+{
+    return (pthread_mutex_t *)(void *)m;
+}
 
 void tci_mutex_init(tci_mutex *m)
 {
@@ -67,7 +70,10 @@ void tci_mutex_init(tci_mutex *m)
     TC_ASSERT(rc == 0);
 }
 
-void tci_mutex_done(tci_mutex *m) { pthread_mutex_destroy(native(m)); }
+void tci_mutex_done(tci_mutex *m)
+{
+    pthread_mutex_destroy(native(m));
+}
 
 void tci_mutex_lock(tci_mutex *m)
 {

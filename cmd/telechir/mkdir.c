@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `telechir mkdir`: making folders. */
+#include "cli.h"
+
+static int say_made(cli *c, const char *path)
+{
+    tci_buf b;
+    bool first = true;
+    if (!c->is_json)
+        return 0;
+    tci_buf_init(&b, TCI_BUF_MAX);
+    tci_buf_append_byte(&b, '{');
+    cli_json_str(&b, &first, "path", tci_str(path));
+    cli_json_str(&b, &first, "kind", TC_STR("directory"));
+    tci_buf_append_byte(&b, '}');
+    bool is_fine = cli_out_json(c, &b);
+    tci_buf_done(&b);
+    return is_fine ? 0 : c->err.code;
+}
+
+int cmd_mkdir(cli *c)
+{
+    bool with_parents = cli_has(c, "parents");
+    int status = CLI_OK;
+    if (!cli_want_args(c, 1, SIZE_MAX))
+        return cli_fail(c);
+    tc_env *env = cli_env(c, NULL);
+    if (env == NULL)
+        return cli_fail(c);
+    for (size_t i = 0; i < c->nargs; i++) {
+        tc_call call = cli_call(c);
+        int rc = tc_env_mkdir(env, &call, tci_str(c->args[i]), with_parents, with_parents, &c->err);
+        if (rc == 0)
+            rc = say_made(c, c->args[i]);
+        if (rc == 0)
+            continue;
+        (void)tc_err_wrap(&c->err, "cannot make '%s'", c->args[i]);
+        if (rc == TC_E_NOT_FOUND)
+            (void)tc_err_hint(&c->err, "pass -p to make the folders above it too");
+        status = cli_fail(c);
+        if (cli_caught() != 0)
+            break;
+    }
+    return status;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `telechir rm`: removing what is named, and nothing else. Links are removed, not followed. */
+#include "cli.h"
+
+enum { ENTRIES_MAX = 10000 };
+
+static int say_removed(cli *c, const char *path, uint64_t nremoved)
+{
+    if (!c->is_json) {
+        cli_detail(c, "removed '%s' (%llu entries)", path, (unsigned long long)nremoved);
+        return 0;
+    }
+    tci_buf b;
+    bool first = true;
+    tci_buf_init(&b, TCI_BUF_MAX);
+    tci_buf_append_byte(&b, '{');
+    cli_json_str(&b, &first, "path", tci_str(path));
+    cli_json_u64(&b, &first, "removed", nremoved);
+    tci_buf_append_byte(&b, '}');
+    bool is_fine = cli_out_json(c, &b);
+    tci_buf_done(&b);
+    return is_fine ? 0 : c->err.code;
+}
+
+static int remove_one(cli *c, tc_env *env, const char *path, uint64_t max_entries)
+{
+    tc_call call = cli_call(c);
+    tc_file_info info;
+    uint64_t nremoved = 0;
+    bool is_recursive = cli_has(c, "recursive");
+    tc_result_clear(c->result);
+    int rc = tc_env_stat(env, &call, tci_str(path), false, &info, &c->err);
+    if (rc == TC_E_NOT_FOUND && cli_has(c, "force"))
+        return 0;
+    if (rc < 0)
+        return rc;
+    if (info.kind == TC_FILE_DIRECTORY && !is_recursive) {
+        tc_err_set(&c->err, TC_E_CONFLICT, "it is a folder");
+        return tc_err_hint(&c->err, "pass -r to remove it with all that is in it");
+    }
+    bool is_tree = info.kind == TC_FILE_DIRECTORY;
+    rc = tc_env_remove(env, &call, tci_str(path), info.kind, is_tree, is_tree ? max_entries : 0,
+                       &nremoved, &c->err);
+    if (rc == TC_E_QUOTA)
+        (void)tc_err_hint(&c->err, "nothing was removed; --max-entries N allows more than %llu",
+                          (unsigned long long)max_entries);
+    return rc < 0 ? rc : say_removed(c, path, nremoved);
+}
+
+int cmd_rm(cli *c)
+{
+    uint64_t max_entries;
+    int status = CLI_OK;
+    if (!cli_want_args(c, 1, SIZE_MAX) ||
+        !cli_number(c, "max-entries", 1, ENTRIES_MAX, &max_entries))
+        return cli_fail(c);
+    tc_env *env = cli_env(c, NULL);
+    if (env == NULL)
+        return cli_fail(c);
+    for (size_t i = 0; i < c->nargs; i++) {
+        if (remove_one(c, env, c->args[i], max_entries) == 0)
+            continue;
+        (void)tc_err_wrap(&c->err, "cannot remove '%s'", c->args[i]);
+        status = cli_fail(c);
+        if (cli_caught() != 0)
+            break;
+    }
+    return status;
+}
