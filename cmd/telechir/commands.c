@@ -60,6 +60,70 @@ static const char exec_details[] =
     "      \"exit_code\" or \"signal\",\"timed_out\",\"interrupted\",\"cleaned_up\",\"stdout_bytes\",\n"
     "      \"stderr_bytes\",\"error\":{\"code\",\"message\",\"hint\"}}";
 
+static const cli_option http_envd_options[] = {
+    {"endpoint", "URL", "http://HOST:PORT or https://HOST[:PORT]", 0, false},
+};
+
+static const cli_option cp_options[] = {
+    {"recursive", NULL, "folders with all that is in them", 'r', false},
+    {"checksum", NULL, "compare contents first (SHA-256) and leave equal files alone", 'c', false},
+    {"jobs", "N", "transfers at a time (8)", 'j', false},
+};
+
+static const cli_option ls_options[] = {
+    {"all", NULL, "names that begin with a dot too", 'a', false},
+    {"long", NULL, "kind, size and time too", 'l', false},
+    {"max", "N", "stop after N entries", 0, false},
+};
+
+static const cli_option find_options[] = {
+    {"type", "KIND", "file, directory, symlink or other", 't', true},
+    {"hidden", NULL, "names that begin with a dot too", 0, false},
+    {"git-ignore", NULL, "leave out what .gitignore files name", 0, false},
+    {"flat", NULL, "one level only", 0, false},
+    {"max", "N", "stop after N names", 0, false},
+};
+
+static const cli_option grep_options[] = {
+    {"fixed-strings", NULL, "the pattern is plain text", 'F', false},
+    {"ignore-case", NULL, "upper and lower case are the same", 'i', false},
+    {"files", NULL, "print the names of files only", 'l', false},
+    {"context", "N", "lines around each match, 0 to 20", 'C', false},
+    {"include", "GLOB", "only in files whose path matches", 0, false},
+    {"hidden", NULL, "names that begin with a dot too", 0, false},
+    {"git-ignore", NULL, "leave out what .gitignore files name", 0, false},
+    {"max-per-file", "N", "stop in a file after N matches", 0, false},
+    {"max", "N", "stop after N matches", 0, false},
+};
+
+static const cli_option rm_options[] = {
+    {"recursive", NULL, "folders with all that is in them", 'r', false},
+    {"force", NULL, "what is not there is fine", 'f', false},
+    {"max-entries", "N", "refuse to remove more than N entries at once (10000)", 0, false},
+};
+
+static const cli_option mkdir_options[] = {
+    {"parents", NULL, "folders above it too; an existing folder is fine", 'p', false},
+};
+
+static const cli_option write_options[] = {
+    {"text", "TEXT", "this text instead of standard input", 0, false},
+    {"file", "FILE", "this file here instead of standard input", 0, false},
+    {"create", NULL, "fail when it exists", 0, false},
+    {"replace", NULL, "fail when it does not exist", 0, false},
+    {"append", NULL, "add to an existing file", 0, false},
+    {"executable-bit", NULL, "make it executable", 'x', false},
+};
+
+static const cli_option edit_options[] = {
+    {"old", "TEXT", "the text to replace, exactly", 0, false},
+    {"old-file", "FILE", "the same from a file here; - is standard input", 0, false},
+    {"new", "TEXT", "what takes its place", 0, false},
+    {"new-file", "FILE", "the same from a file here; - is standard input", 0, false},
+    {"all", NULL, "every occurrence (otherwise there must be exactly one)", 0, false},
+    {"patch", "FILE", "apply this unified diff instead; - is standard input", 0, false},
+};
+
 #define OPTIONS(list) .options = (list), .noptions = TCI_ARRAY_LEN(list)
 
 const cli_command cli_commands[] = {
@@ -98,6 +162,95 @@ const cli_command cli_commands[] = {
      .takes_target = true,
      .is_exec_like = true,
      .run = cmd_sh},
+    {.name = "cp",
+     .arguments = "SRC... DST",
+     .summary = "Copy files and trees here, there, and between targets",
+     .details = "A place is a path here, NAME:PATH for a saved target or `local`, or URL:/PATH. A name that\n"
+                "holds a colon is written ./NAME. Each file appears whole or not at all and keeps its\n"
+                "executable bit. Links in trees are never followed: they are reported and left out (EIP cannot\n"
+                "make links). A link that is named itself is followed. A folder needs -r. --checksum reads\n"
+                "both ends of files of equal size. When some files fail, the others are still copied,\n"
+                "those that failed are listed, and the status is 1. With --json: one object for each that\n"
+                "failed or was left out, then {\"files\",\"folders\",\"bytes\",\"equal\",\"skipped\",\"failed\"}.",
+     OPTIONS(cp_options),
+     .takes_link = true,
+     .run = cmd_cp},
+    {.name = "ls",
+     .arguments = "[PATH...]",
+     .summary = "List folders there",
+     .details = "With --json: one object a line.",
+     OPTIONS(ls_options),
+     .takes_target = true,
+     .run = cmd_ls},
+    {.name = "cat",
+     .arguments = "PATH...",
+     .summary = "Print files there, byte for byte",
+     .takes_target = true,
+     .run = cmd_cat},
+    {.name = "find",
+     .arguments = "PATTERN [FOLDER]",
+     .summary = "Find names there",
+     .details = "PATTERN is a glob: without / it is matched against the name at any depth, otherwise\n"
+                "against the path below FOLDER; ** stands for any number of folders, {a,b} for either.\n"
+                "With --json: one object a line.",
+     OPTIONS(find_options),
+     .takes_target = true,
+     .run = cmd_find},
+    {.name = "grep",
+     .arguments = "PATTERN [PATH...]",
+     .summary = "Search the content of files there",
+     .details = "Prints path:line:text; with --context the lines around as path-line-text. PATTERN is a\n"
+                "regular expression without look-around and back-references. Files that are not UTF-8\n"
+                "text are left out. Status 1 when nothing matches. With --json: one object a line.",
+     OPTIONS(grep_options),
+     .takes_target = true,
+     .run = cmd_grep},
+    {.name = "rm",
+     .arguments = "PATH...",
+     .summary = "Remove files and folders there",
+     OPTIONS(rm_options),
+     .takes_target = true,
+     .run = cmd_rm},
+    {.name = "mkdir",
+     .arguments = "PATH...",
+     .summary = "Make folders there",
+     OPTIONS(mkdir_options),
+     .takes_target = true,
+     .run = cmd_mkdir},
+    {.name = "edit",
+     .arguments = "PATH",
+     .summary = "Replace text in a file there",
+     .details = "Exactly the old text is replaced; every other byte stays, byte order mark and line ends\n"
+                "too. The change is sent as a diff of the lines it touches, which the daemon applies\n"
+                "only where these lines are still what they were, at the same line numbers; so what\n"
+                "others change in other lines meanwhile is kept, and a clash changes nothing. For text\n"
+                "that is not UTF-8, or lines over 64 KiB, the whole file is written instead, after its\n"
+                "size and time were compared: EIP has no compare-and-swap, so a change within that\n"
+                "moment would be lost.",
+     OPTIONS(edit_options),
+     .takes_target = true,
+     .run = cmd_edit},
+    {.name = "write",
+     .arguments = "PATH",
+     .summary = "Write a file there from standard input",
+     .details = "The file appears whole or not at all. New files get mode 0600 (0700 with -x); an existing\n"
+                "file keeps its mode.",
+     OPTIONS(write_options),
+     .takes_target = true,
+     .run = cmd_write},
+    {.name = "http-envd",
+     .arguments = "",
+     .summary = "Write and read a file through a daemon that runs behind HTTP(S)",
+     .details = "Writes provider-example.txt under the device's working directory and reads it back in a\n"
+                "new session. The daemon must allow file.write_text and file.read_text.",
+     OPTIONS(http_envd_options),
+     .takes_link = true,
+     .run = cmd_http_envd},
+    {.name = "completion",
+     .arguments = "bash|zsh|fish",
+     .summary = "Print a completion script",
+     .words = "bash zsh fish",
+     .run = cmd_completion},
     {.name = "version", .arguments = "", .summary = "Print the version", .run = cmd_version},
     {.name = "help",
      .arguments = "[COMMAND]",

@@ -335,6 +335,20 @@ static int ended(exec_run *run, const tc_process_status *p)
     return finish(run, &e);
 }
 
+/* The kill was not confirmed. The end of the session kills too: perhaps that is. */
+static void say_unconfirmed(exec_run *run, bool is_caught, const tc_err *why, ending *e)
+{
+    tc_err err;
+    if (tc_env_close(run->env, NULL, &err) == 0) {
+        e->outcome = "killed";
+        cli_say(run->c, "%sthe session was ended, and the command with it",
+                is_caught ? "interrupted: " : "");
+        return;
+    }
+    cli_warn(run->c, "%sit could not be confirmed that the command ended: %s",
+             is_caught ? "interrupted: " : "", why->msg);
+}
+
 /* Make sure of the end before the first failure, or Ctrl-C, is told. */
 static int give_up(exec_run *run, const tc_err *why)
 {
@@ -359,8 +373,7 @@ static int give_up(exec_run *run, const tc_err *why)
                 was_over ? "the command had ended already"
                          : "the command was killed, and all that it had started is gone");
     } else {
-        cli_warn(c, "%sit could not be confirmed that the command ended: %s",
-                 is_caught ? "interrupted: " : "", kill_err.msg);
+        say_unconfirmed(run, is_caught, &kill_err, &e);
     }
     int status = finish(run, &e);
     tc_ctx_free(ctx);
@@ -419,6 +432,8 @@ static int not_started(exec_run *run)
     if (cli_caught() != 0)
         e.status = CLI_SIGNAL_BASE + cli_caught();
     (void)tc_err_wrap(&c->err, "cannot start the command");
+    if (c->err.code == TC_E_DENIED)
+        (void)tc_err_hint(&c->err, "the program or the folder is not there, or not allowed");
     if (strcmp(e.outcome, "unknown") == 0) {
         (void)tc_err_hint(&c->err, "it may have started: ending the session ends it");
         tc_err ignored;

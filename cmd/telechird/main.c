@@ -16,7 +16,8 @@ extern char **environ;
 static int fail(const tci_config *config, const tc_err *err)
 {
     const char *program = config->is_drop_in ? "" : "telechird: ";
-    (void)fprintf(stderr, "%sa13n-envd failed: %s\n", program, err->msg);
+    const char *what = tci_str_ends(config->program, TC_STR(" update")) ? " update" : "";
+    (void)fprintf(stderr, "%sa13n-envd%s failed: %s\n", program, what, err->msg);
     if (!config->is_drop_in && err->hint[0] != '\0')
         (void)fprintf(stderr, "%s%s\n", program, err->hint);
     return 1;

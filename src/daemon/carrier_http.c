@@ -230,7 +230,7 @@ static tci_transfer *find_transfer(exchange *x, const tci_http_head *head, tc_st
 static void move_blocks(exchange *x)
 {
     tc_err err;
-    while (x->request != NULL && x->transfer != NULL && !x->is_block_out) {
+    while (x->is_started && x->request != NULL && x->transfer != NULL && !x->is_block_out) {
         tci_link *k = tci_list_first(&x->blocks);
         if (k == NULL) {
             if (x->is_end_due) {
@@ -626,6 +626,8 @@ static void http_drained(tci_httpd *httpd, bool is_clean)
     c->is_http_drained = true;
     c->is_clean = c->is_clean && is_clean;
     c->base.is_closed = true;
+    if (c->base.device->metrics != NULL)
+        tci_metrics_count_connections(c->base.device->metrics, NULL, NULL);
     tci_httpd_free(httpd);
     maybe_end(c);
 }
@@ -658,6 +660,11 @@ static void on_accept(void *user, tci_stream *stream, const tci_addr *peer)
 
 static const tci_carrier_vtable http_vtable = {.reply = reply, .free = http_free};
 
+static size_t count_connections(void *user)
+{
+    return tci_httpd_nconnections(((tci_http_carrier *)user)->httpd);
+}
+
 static int listen_on(tci_http_carrier *c, const tci_config *config, tc_err *err)
 {
     tci_addr at;
@@ -678,6 +685,8 @@ static int listen_on(tci_http_carrier *c, const tci_config *config, tc_err *err)
         return err->code;
     if (tci_tcp_listener_open(c->base.device->loop, &at, 0, on_accept, c, &c->listener, err) < 0)
         return tc_err_wrap(err, "cannot listen on '%.*s'", TC_STR_ARG(config->http_bind));
+    if (c->base.device->metrics != NULL)
+        tci_metrics_count_connections(c->base.device->metrics, count_connections, c);
     return 0;
 }
 

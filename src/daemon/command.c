@@ -6,6 +6,7 @@
 #include "daemon/command.h"
 
 #include "daemon/device.h"
+#include "daemon/envname.h"
 #include "plat/fd.h"
 #include "plat/file.h"
 #include "plat/proc.h"
@@ -18,29 +19,6 @@ enum {
 };
 
 /* ---- what all commands share ---- */
-
-static bool is_name(tc_str s)
-{
-    if (s.len == 0 || (s.ptr[0] >= '0' && s.ptr[0] <= '9'))
-        return false;
-    for (size_t i = 0; i < s.len; i++) {
-        char c = s.ptr[i];
-        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'))
-            return false;
-    }
-    return true;
-}
-
-static bool is_reserved(tc_str name)
-{
-    static const tc_str prefixes[] = {{"A13N_ENVD_", 10}, {"EIP_", 4}, {"TELECHIRD_", 10}};
-    for (size_t i = 0; i < TCI_ARRAY_LEN(prefixes); i++) {
-        if (name.len >= prefixes[i].len &&
-            tci_str_eq_nocase(tci_str_sub(name, 0, prefixes[i].len), prefixes[i]))
-            return true;
-    }
-    return false;
-}
 
 static tc_str name_of(const char *entry)
 {
@@ -68,7 +46,7 @@ static int base_environment(tci_command_host *h, const tci_config *c, tc_err *er
         return tci_arena_error(&h->arena, err);
     for (size_t i = 0; i < n; i++) {
         tc_str name = name_of(all[i]);
-        if (is_name(name) && !is_reserved(name) && !is_hidden(c, name))
+        if (tci_envname_is_valid(name) && !tci_envname_is_reserved(name) && !is_hidden(c, name))
             base[kept++] = all[i];
     }
     h->base_env = base;
@@ -340,11 +318,11 @@ static int check_changes(const tci_eip_command_environment *in, tc_err *err)
         return tc_err_set(err, TC_E_INVALID, "too many environment changes");
     for (size_t i = 0; i < in->set.count; i++) {
         bytes += in->set.items[i].key.len + in->set.items[i].value.len + 2;
-        if (!is_name(in->set.items[i].key) || is_reserved(in->set.items[i].key))
+        if (!tci_envname_is_valid(in->set.items[i].key) || tci_envname_is_reserved(in->set.items[i].key))
             return tc_err_set(err, TC_E_INVALID, "an environment name is reserved or malformed");
     }
     for (size_t i = 0; i < in->unset.count; i++) {
-        if (!is_name(in->unset.items[i]) || is_reserved(in->unset.items[i]))
+        if (!tci_envname_is_valid(in->unset.items[i]) || tci_envname_is_reserved(in->unset.items[i]))
             return tc_err_set(err, TC_E_INVALID, "an environment name is reserved or malformed");
     }
     if (bytes > ENVIRONMENT_BYTES_MAX)

@@ -11,6 +11,7 @@
 #include "daemon/command.h"
 #include "daemon/metrics.h"
 #include "daemon/sysinfo.h"
+#include "daemon/totals.h"
 #include "plat/clock.h"
 #include "plat/file.h"
 
@@ -187,6 +188,8 @@ static int prepare(tci_device *d, tc_err *err)
         return err->code;
     if (describe(d, err) < 0)
         return err->code;
+    if (tci_totals_new(d, &d->totals, err) < 0)
+        return err->code;
     return c->has_monitoring ? tci_metrics_new(d, &d->metrics, err) : 0;
 }
 
@@ -225,6 +228,7 @@ void tci_device_free(tci_device *d)
         tci_arena_done(&r->arena);
         tci_free(r);
     }
+    tci_totals_free(d->totals);
     tci_metrics_free(d->metrics);
     tci_command_host_free(d->commands);
     tci_runtime_dir_close(d->runtime);

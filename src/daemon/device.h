@@ -26,6 +26,7 @@ typedef enum tci_handle_kind {
 
 
 struct tci_metrics;
+struct tci_totals;
 struct tci_command_host;
 
 typedef struct tci_device {
@@ -58,6 +59,7 @@ typedef struct tci_device {
     size_t nfree_reqs;
     tci_buf scratch; /* answers are built here */
     struct tci_metrics *metrics;       /* NULL: monitoring is off */
+    struct tci_totals *totals;         /* the line of totals on standard error */
     struct tci_command_host *commands; /* made with the first command */
     tci_stage_journal *journal;        /* of staged files; made with the first session */
     bool is_draining;

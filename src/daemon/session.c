@@ -9,6 +9,7 @@
 
 #include "daemon/device.h"
 #include "daemon/process.h"
+#include "daemon/totals.h"
 #include "daemon/transfer.h"
 #include "ops/text_cursors.h"
 #include "ops/walk.h"
@@ -89,6 +90,7 @@ int tci_session_open(tci_device *d, tci_carrier *owner, tc_str working_directory
     }
     tci_list_push_back(&d->session_list, &s->link);
     d->nsessions++;
+    tci_totals_touch(d->totals);
     *ret = s;
     return 0;
 }
@@ -181,6 +183,7 @@ void tci_session_check_closed(tci_session *s)
     (void)tci_map_remove(&s->device->sessions, s->id);
     tci_link_remove(&s->link);
     s->device->nsessions--;
+    tci_totals_touch(s->device->totals);
     tell_closers(s, true);
     tci_session_unref(s);
 }

@@ -108,7 +108,8 @@ static size_t walk_children(const tci_tree *tree, pid_queue *q, tci_tree_list **
             continue;
         if (is_dead(st.state)) { /* its children are ours by now */
             if (i < ndirect && !is_root)
-                (void)tci_proc_reap(pid); /* an orphan: nobody else will, and the reaper may be late */
+                (void)tci_proc_reap(
+                    pid); /* an orphan: nobody else will, and the reaper may be late */
             continue;
         }
         if (i < ndirect && !is_root && !is_of_tree(tree, &st))
@@ -141,7 +142,8 @@ static size_t walk_all(const tci_tree *tree, tci_tree_list **list, bool do_kill)
 size_t tci_tree_walk(const tci_tree *tree, tci_tree_list **list, bool do_kill)
 {
     pid_queue q = {0};
-    bool gets_orphans = tree->host->is_subreaper || tci_proc_self() == 1;
+    const tci_tree_host *host = tree->host;
+    bool gets_orphans = host->is_reaping && (host->is_subreaper || tci_proc_self() == 1);
     if (!gets_orphans || !append(&q, tci_proc_self(), tci_proc_children)) {
         tci_mem_free(q.pids);
         return walk_all(tree, list, do_kill);

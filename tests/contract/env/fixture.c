@@ -25,11 +25,11 @@ tc_str text(const char *cstr)
 static void start_daemon(fixture *f, unsigned port)
 {
     char bind[32], runtime[2200], cwd[2200];
-    char vars[8][2300];
+    char vars[9][2300];
     const char *envp[16];
-    size_t n = 0;
+    size_t n = 0, nvars = 8;
     snprintf(bind, sizeof bind, "127.0.0.1:%u", port);
-    snprintf(f->endpoint, sizeof f->endpoint, "http://%s", bind);
+    snprintf(f->endpoint, sizeof f->endpoint, "%s://%s", f->is_tls ? "https" : "http", bind);
     snprintf(runtime, sizeof runtime, "%s/run", f->root);
     snprintf(cwd, sizeof cwd, "%s", f->root);
     snprintf(vars[0], sizeof vars[0], "A13N_ENVD_RUNTIME_DIR=%s", runtime);
@@ -40,7 +40,12 @@ static void start_daemon(fixture *f, unsigned port)
     snprintf(vars[5], sizeof vars[5], "A13N_ENVD_HTTP_CREDENTIAL_FILE=%s", f->credential_file);
     snprintf(vars[6], sizeof vars[6], "A13N_ENVD_HTTP_PLAINTEXT_SCOPE=loopback");
     snprintf(vars[7], sizeof vars[7], "A13N_ENVD_FULL_CONTROL=true");
-    for (int i = 0; i < 8; i++)
+    if (f->is_tls) {
+        snprintf(vars[6], sizeof vars[6], "A13N_ENVD_HTTP_TLS_CERT_FILE=%s", f->ca_file);
+        snprintf(vars[8], sizeof vars[8], "A13N_ENVD_HTTP_TLS_KEY_FILE=%s", f->key_file);
+        nvars = 9;
+    }
+    for (size_t i = 0; i < nvars; i++)
         envp[n++] = vars[i];
     envp[n++] = "PATH=/usr/local/bin:/usr/bin:/bin";
     envp[n] = NULL;
@@ -56,9 +61,7 @@ static void start_daemon(fixture *f, unsigned port)
 /* The daemon has no start-up line: ask until it answers, or is gone. */
 static bool wait_for_daemon(fixture *f)
 {
-    tc_http_options http = {.size = sizeof http,
-                            .endpoint = text(f->endpoint),
-                            .credential_file = text(f->credential_file)};
+    tc_http_options http = http_options(f);
     int64_t until = tci_clock_mono_ns() + (int64_t)START_MS * 1000000;
     tci_wake never = {0};
     for (;;) {
@@ -101,7 +104,10 @@ int fixture_open(void **state)
     fixture *f = calloc(1, sizeof *f); /* cmocka's own ways: no allocation of ours is under test */
     const char *daemon = getenv("TC_DAEMON");
     f->child = TCI_CHILD_NONE;
-    f->is_http = strcmp(chosen, "http_envd") == 0;
+    f->is_tls = strcmp(chosen, "https_envd") == 0;
+    f->is_http = f->is_tls || strcmp(chosen, "http_envd") == 0;
+    snprintf(f->ca_file, sizeof f->ca_file, "%s/cert.pem", getenv("TC_TEST_DIR"));
+    snprintf(f->key_file, sizeof f->key_file, "%s/key.pem", getenv("TC_TEST_DIR"));
     snprintf(f->daemon, sizeof f->daemon, "%s", daemon != NULL ? daemon : TC_DEFAULT_DAEMON);
     snprintf(f->root, sizeof f->root, "%s/%s", getenv("TC_TEST_DIR"), chosen);
     assert_ok(f, tci_file_mkdir(TCI_FILE_CWD, text(f->root), 0700, &f->err));
@@ -145,12 +151,20 @@ tc_env_options env_options(tc_str cwd)
                             .working_directory = cwd};
 }
 
+tc_http_options http_options(fixture *f)
+{
+    tc_http_options http = {.size = sizeof http,
+                            .endpoint = text(f->endpoint),
+                            .credential_file = text(f->credential_file)};
+    if (f->is_tls)
+        http.ca_file = text(f->ca_file);
+    return http;
+}
+
 int make_env_with(fixture *f, tc_env_options *options, tc_env **ret_env)
 {
     if (f->is_http) {
-        tc_http_options http = {.size = sizeof http,
-                                .endpoint = text(f->endpoint),
-                                .credential_file = text(f->credential_file)};
+        tc_http_options http = http_options(f);
         if (options->state.len == 0)
             assert_ok(f, tc_env_state_make(TC_STR("http_envd"), TC_STR("env-contract"), f->r,
                                            &options->state, &f->err));

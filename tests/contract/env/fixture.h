@@ -21,7 +21,7 @@
 #include <telechir/env.h>
 
 typedef struct fixture {
-    bool is_http;
+    bool is_http, is_tls;
     tc_runtime *rt;
     tc_result *r;
     tc_err err;
@@ -30,6 +30,7 @@ typedef struct fixture {
     /* http */
     char endpoint[64];
     char credential_file[2200];
+    char ca_file[2200], key_file[2200]; /* with is_tls; made by with_daemon */
     tci_child child;
 } fixture;
 
@@ -42,6 +43,8 @@ tc_str text(const char *cstr);
 /* A folder below root, made anew: "root/name". Lives as long as the fixture's result. */
 tc_str folder(fixture *f, const char *name);
 tc_env_options env_options(tc_str cwd);
+/* How to reach the daemon behind HTTP. */
+tc_http_options http_options(fixture *f);
 /* Create only. */
 int make_env_with(fixture *f, tc_env_options *options, tc_env **ret_env);
 /* A ready adapter in cwd; fails the test otherwise. */

@@ -353,6 +353,82 @@ static void case_65_a_change_can_be_asked_about_by_its_name(void **state)
     tc_env_release(env);
 }
 
+/* ---- what only a daemon behind HTTP can show ---- */
+
+static void another_device_is_refused(void **state)
+{
+    fixture *f = *state;
+    tc_env *env = NULL;
+    tc_env_options o = env_options(text(f->root));
+    if (!f->is_http)
+        return; /* a local daemon is started with the name the state gives it */
+    assert_ok(f,
+              tc_env_state_make(TC_STR("http_envd"), TC_STR("env-other"), f->r, &o.state, &f->err));
+    assert_ok(f, make_env_with(f, &o, &env));
+    assert_code(f, TC_E_INCOMPATIBLE, tc_env_ready(env, NULL, &f->err));
+    tc_env_release(env);
+}
+
+static void a_session_can_be_taken_up_again(void **state)
+{
+    fixture *f = *state;
+    tc_device *one, *two;
+    tc_session *first, *again;
+    tc_process p;
+    tc_str id, json;
+    tc_call call = plain_call(f);
+    tc_command c = {.size = sizeof c, .script = TC_STR("sleep 60")};
+    if (!f->is_http)
+        return; /* standard input and output have no second connection */
+    tc_http_options http = http_options(f);
+    assert_ok(f, tc_device_connect_http(f->rt, NULL, &http, NULL, &one, &f->err));
+    assert_ok(f, tc_device_connect_http(f->rt, NULL, &http, NULL, &two, &f->err));
+    assert_ok(f, tc_session_open(one, NULL, NULL, &first, &f->err));
+    assert_ok(f, tc_session_process_start(first, &call, &c, &p, &f->err));
+    assert_ok(f, tc_result_dup(f->r, tc_session_get_info(first)->session_id, &id, &f->err));
+    tc_session_detach(first);
+    uint64_t generation = tc_device_get_info(two)->generation;
+    assert_code(f, TC_E_INCOMPATIBLE,
+                tc_session_attach(two, NULL, id, generation + 1, &again, &f->err));
+    assert_ok(f, tc_session_attach(two, NULL, id, generation, &again, &f->err));
+    assert_ok(f, tc_session_process_inspect(again, &call, p.handle, &p, &f->err));
+    assert_int_equal(p.status.phase, TC_PROCESS_RUNNING);
+    /* Any method by name, as JSON. */
+    assert_ok(f, tc_session_call_json(again, &call, TC_STR("port.inspect"),
+                                      TC_STR("{\"target\":{\"protocol\":\"tcp\",\"address\":"
+                                             "\"loopback\",\"port\":1}}"),
+                                      &json, &f->err));
+    assert_true(tci_str_find(json, TC_STR("\"status\":\"not_listening\"")) < json.len);
+    assert_code(
+        f, TC_E_NO_METHOD,
+        tc_session_call_json(again, &call, TC_STR("file.shred"), TC_STR("{}"), &json, &f->err));
+    assert_ok(f, tc_session_close(again, NULL, &f->err));
+    tc_device_close(one);
+    tc_device_close(two);
+}
+
+static void certificates_are_checked_unless_told_otherwise(void **state)
+{
+    fixture *f = *state;
+    tc_device *d = NULL;
+    tc_runtime *rt;
+    static const char *const trusting[] = {"A13N_OUTBOUND_TLS_VERIFY=false", NULL};
+    tc_runtime_options o = {.size = sizeof o, .environment = trusting};
+    if (!f->is_tls)
+        return;
+    tc_http_options http = http_options(f);
+    http.ca_file = (tc_str){0}; /* the system's authorities do not know it */
+    assert_code(f, TC_E_UNTRUSTED, tc_device_connect_http(f->rt, NULL, &http, NULL, &d, &f->err));
+    http.insecure_no_verify = true;
+    assert_ok(f, tc_device_connect_http(f->rt, NULL, &http, NULL, &d, &f->err));
+    tc_device_close(d);
+    http.insecure_no_verify = false;
+    assert_ok(f, tc_runtime_open(&o, &rt, &f->err));
+    assert_ok(f, tc_device_connect_http(rt, NULL, &http, NULL, &d, &f->err));
+    tc_device_close(d);
+    tc_runtime_close(rt);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_machine_is_never_created),
     cmocka_unit_test(an_adapter_needs_its_own_name_and_an_absolute_folder),
@@ -367,6 +443,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(bytes_go_there_and_back),
     cmocka_unit_test(a_broken_source_leaves_nothing_behind),
     cmocka_unit_test(case_65_a_change_can_be_asked_about_by_its_name),
+    cmocka_unit_test(another_device_is_refused),
+    cmocka_unit_test(a_session_can_be_taken_up_again),
+    cmocka_unit_test(certificates_are_checked_unless_told_otherwise),
 };
 
 int main(int argc, char **argv)

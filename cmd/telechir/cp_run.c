@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Carrying the plan out: folders first, one after another, then the files by a few threads.
+ * Invariant: every file of the plan is copied, counted as equal, or reported, unless a failure that
+ * all would share ended it. */
+#include "cp.h"
+
+/* ---- reporting ---- */
+
+static void put_json_line(cli *c, tci_buf *b)
+{
+    tc_err ignored; /* a reader that went away is noticed at the summary */
+    tci_buf_append_str(b, TC_STR("}\n"));
+    int rc = cli_write_stdout(tci_buf_str(b), &ignored);
+    TCI_UNUSED(c);
+    TCI_UNUSED(rc);
+    tci_buf_done(b);
+}
+
+static void begin_json_line(tci_buf *b, bool *first, tc_str path)
+{
+    tci_buf_init(b, TCI_BUF_MAX);
+    tci_buf_append_byte(b, '{');
+    cli_json_str(b, first, "path", path);
+}
+
+void cp_failed(cp_job *job, tc_str path, const tc_err *err)
+{
+    tci_mutex_lock(&job->lock);
+    job->counts.failed++;
+    cli_warn(job->c, "cannot copy '%.*s': %s", TC_STR_ARG(path), err->msg);
+    if (job->c->is_json) {
+        tci_buf b;
+        bool first = true, inner = true;
+        begin_json_line(&b, &first, path);
+        tci_json_put_key(&b, &first, TC_STR("error"));
+        tci_buf_append_byte(&b, '{');
+        cli_json_str(&b, &inner, "code", tci_str(tc_code_name(err->code)));
+        cli_json_str(&b, &inner, "message", tci_str(err->msg));
+        tci_buf_append_byte(&b, '}');
+        put_json_line(job->c, &b);
+    }
+    tci_mutex_unlock(&job->lock);
+}
+
+void cp_skipped(cp_job *job, tc_str path, const char *why)
+{
+    tci_mutex_lock(&job->lock);
+    job->counts.skipped++;
+    cli_say(job->c, "left out '%.*s': %s", TC_STR_ARG(path), why);
+    if (job->c->is_json) {
+        tci_buf b;
+        bool first = true;
+        begin_json_line(&b, &first, path);
+        cli_json_str(&b, &first, "skipped", tci_str(why));
+        put_json_line(job->c, &b);
+    }
+    tci_mutex_unlock(&job->lock);
+}
+
+/* ---- folders ---- */
+
+static int make_here(const cp_item *item, tc_err *err)
+{
+    TCI_FILE_AUTO dir = TCI_FILE_NONE;
+    enum { FOLDER_MODE = 0777 };
+    tc_str name;
+    tci_file_stat st;
+    int rc = cp_open_parent(item->root->to.dir, item->to, &dir, &name, err);
+    if (rc == 0)
+        rc = tci_file_mkdir(dir, name, FOLDER_MODE, err);
+    if (rc != TC_E_CONFLICT)
+        return rc;
+    rc = tci_file_stat_at(dir, name, false, &st, err);
+    if (rc == 0 && st.kind != TCI_FILE_KIND_DIRECTORY)
+        return tc_err_set(err, TC_E_CONFLICT, "what is there is not a folder");
+    return rc;
+}
+
+static int make_there(cp_job *job, const cp_item *item, tc_err *err)
+{
+    tci_buf path;
+    tc_file_info info;
+    tc_call call = cli_call(job->c);
+    tc_result_clear(job->c->result);
+    tci_buf_init(&path, TCI_BUF_MAX);
+    tc_str full = cp_join(&path, item->root->to.path, item->to);
+    int rc = tc_env_mkdir(item->root->to.env, &call, full, false, false, err);
+    if (rc == TC_E_CONFLICT) {
+        rc = tc_env_stat(item->root->to.env, &call, full, false, &info, err);
+        if (rc == 0 && info.kind != TC_FILE_DIRECTORY)
+            rc = tc_err_set(err, TC_E_CONFLICT, "what is there is not a folder");
+    }
+    tci_buf_done(&path);
+    return rc;
+}
+
+/* ---- files ---- */
+
+/* Would the next file fail the same way? */
+static bool is_shared(int rc)
+{
+    int status = tc_code_exit_status(rc);
+    return status == CLI_UNREACHABLE || rc == TC_E_CANCELLED || rc == TC_E_NO_SPACE;
+}
+
+static const cp_item *take(cp_job *job)
+{
+    tci_mutex_lock(&job->lock);
+    const cp_item *item = NULL;
+    if (job->stopped_by == 0 && job->next < job->files.count)
+        item = &job->files.items[job->next++];
+    tci_mutex_unlock(&job->lock);
+    return item;
+}
+
+static void report(cp_job *job, const cp_item *item, int rc, bool is_equal, const tc_err *err)
+{
+    if (rc < 0 && rc != TC_E_CANCELLED) {
+        tci_buf path;
+        tci_buf_init(&path, TCI_BUF_MAX);
+        cp_failed(job, cp_join(&path, item->root->from.path, item->from), err);
+        tci_buf_done(&path);
+    }
+    tci_mutex_lock(&job->lock);
+    if (rc == 0 && is_equal)
+        job->counts.equal++;
+    else if (rc == 0)
+        job->counts.files++;
+    if (rc < 0 && is_shared(rc) && job->stopped_by == 0) {
+        job->stopped_by = rc;
+        job->c->err = *err;
+    }
+    tci_mutex_unlock(&job->lock);
+}
+
+static void work(void *arg)
+{
+    cp_job *job = arg;
+    const cp_item *item;
+    tc_result *r = NULL;
+    tc_err err;
+    if (tc_result_new(&r, &err) < 0)
+        return; /* the other threads do it; if there are none, the count tells */
+    while ((item = take(job)) != NULL) {
+        bool is_equal = false;
+        int rc = cp_file(job, item, r, &is_equal, &err);
+        report(job, item, rc, is_equal, &err);
+    }
+    tc_result_free(r);
+}
+
+static void copy_files(cp_job *job)
+{
+    enum { THREADS_MAX = 64 };
+    tci_thread *threads[THREADS_MAX] = {NULL};
+    size_t n = job->nthreads < THREADS_MAX ? (size_t)job->nthreads : THREADS_MAX;
+    if (n > job->files.count)
+        n = job->files.count;
+    tc_err ignored; /* fewer threads do the same work */
+    for (size_t i = 1; i < n; i++)
+        if (tci_thread_new(work, job, 0, &threads[i], &ignored) < 0)
+            break;
+    work(job);
+    for (size_t i = 1; i < n; i++)
+        tci_thread_join(threads[i]);
+}
+
+int cp_run(cp_job *job)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; i < job->folders.count; i++) {
+        const cp_item *item = &job->folders.items[i];
+        tc_err err;
+        int rc = item->root->to.env == NULL ? make_here(item, &err) : make_there(job, item, &err);
+        if (rc == 0) {
+            job->counts.folders++;
+            continue;
+        }
+        report(job, item, rc, false, &err);
+        if (job->stopped_by != 0)
+            return job->stopped_by;
+    }
+    for (size_t i = 0; i < job->files.count; i++)
+        total += job->files.items[i].size;
+    cli_progress_start(&job->progress, job->c, "copying", total);
+    copy_files(job);
+    cli_progress_end(&job->progress);
+    if (job->stopped_by != 0)
+        return job->stopped_by;
+    cp_counts *n = &job->counts;
+    if (job->next < job->files.count && n->failed == 0)
+        return tci_err_no_memory(&job->c->err);
+    return 0;
+}
