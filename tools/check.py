@@ -67,7 +67,7 @@ ONLY_IN = [  # header, where it may appear
     (r"<openssl/", ("src/net/tls", "src/base/hash.c", "src/egress/", "tests/")),
     (r"<pcre2\.h>", ("src/ops/regex", "src/ops/search", "tests/fuzz/")),
     (r"<llhttp", ("src/wire/http1",)),
-    (r"<(sys/|unistd|fcntl|dirent|signal|pthread|poll|netinet/|arpa/|netdb|sched|spawn|termios|pwd|linux/)",
+    (r"<(sys/|unistd|fcntl|dirent|pthread|poll|netinet/|arpa/|netdb|sched|spawn|termios|pwd|linux/)",
      ("src/plat/", "src/sandbox/", "src/egress/", "tests/", "bench/", "examples/")),
 ]
 

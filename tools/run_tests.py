@@ -86,10 +86,11 @@ def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("--jobs", type=int, default=os.cpu_count())
     ap.add_argument("--full", action="store_true")
+    ap.add_argument("--tsan", default="test_loop", help="tests to run under the thread sanitizer")
     args = ap.parse_args()
     total = Sum()
     run_ctest("san", args.jobs, None, total)
-    run_ctest("tsan", args.jobs, "^test_(loop|pool|runtime|client)", total)
+    run_ctest("tsan", args.jobs, "^(" + "|".join(args.tsan.split()) + ")$", total)
     daemon = "build/release/bin/telechird"
     run_program("interop/replay", [sys.executable, "tests/interop/replay.py", daemon], total, 300)
     peer = os.path.join(ROOT, "build/peer/bin/python")

@@ -78,7 +78,7 @@ static void start_transfers(rig *r, in_flight *f, uint32_t *seed)
     char params[256];
     static char chunk[200 * 1024];
     for (unsigned i = 0; i < 3; i++) {
-        (void)snprintf(params, sizeof params, OP ",\"path\":{\"path\":\"%%d/up%u\"},\"mode\":\"create\"}", i);
+        (void)snprintf(params, sizeof params, "{\"context\":{\"operation_id\":\"%%o\"},\"path\":{\"path\":\"%%d/up%u\"},\"mode\":\"create\"}", i);
         rig_do(r, true, "file.open_writer", params, answer, sizeof answer);
         assert_true(rig_text(answer, "writer", r->handle, sizeof r->handle));
         assert_true(rig_data(r, TCI_EIPD_ATTACH, 0, r->handle, 0, NULL, 0));
@@ -199,7 +199,7 @@ static void run_commands(rig *r, unsigned n, uint32_t *seed)
                 rig_turn(r, 1);
             if (i % 2 == 0)
                 continue;
-            (void)snprintf(params, sizeof params, OP ",\"target_operation_id\":\"run-%u\"}", number + i);
+            (void)snprintf(params, sizeof params, "{\"context\":{\"operation_id\":\"%%o\"},\"target_operation_id\":\"run-%u\"}", number + i);
             cancels[i] = rig_ask(r, true, "operation.cancel", params);
         }
         number += AT_ONCE;

@@ -269,7 +269,8 @@ static void processes_live_between_calls(void **state)
     tc_process p;
     tc_output_page page;
     uint64_t accepted = 0;
-    tc_command c = script("read line; echo got $line; exit 4");
+    tc_command c =
+        script("read line; echo got $line; until [ -e done ]; do sleep 0.01; done; exit 4");
     c.keep_stdin_open = true;
     assert_ok(f, tc_env_process_start(env, &call, &c, &p, &f->err));
     assert_true(p.is_stdin_open);
@@ -277,6 +278,7 @@ static void processes_live_between_calls(void **state)
     assert_ok(
         f, tc_env_process_write(env, &call, p.handle, TC_STR("word\n"), true, &accepted, &f->err));
     assert_int_equal(accepted, 5);
+    assert_ok(f, tc_env_write_text(env, &call, TC_STR("done"), TC_STR(""), NULL, NULL, &f->err));
     assert_ok(f, tc_env_process_wait(env, &call, p.handle, true, &p, &f->err));
     assert_int_equal(p.status.exit_code, 4);
     assert_ok(f, tc_env_output_read(env, &call, p.out.reference, 4, 0, &page, &f->err));

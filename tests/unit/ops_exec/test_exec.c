@@ -324,12 +324,27 @@ static void memory_runs_out(void **state)
     assert_int_equal(count_zombies(), 0);
 }
 
+static long resident_kib(void)
+{
+#ifdef __SANITIZE_ADDRESS__
+    return 0; /* it keeps what was freed */
+#else
+    long total = 0, pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%ld %ld", &total, &pages), 2);
+    (void)fclose(f);
+    return pages * (sysconf(_SC_PAGESIZE) / 1024);
+#endif
+}
+
 static void case_18_counts_stay_flat(void **state)
 {
     fix *f = fix_of(state);
     bool is_full = getenv("TC_FULL") != NULL;
     int n = is_full ? 20000 : 300;
     size_t nfds = 0, nthreads = 0;
+    long kib = 0;
     for (int i = 0; i <= n + 20; i++) { /* the first measured and the last end by themselves */
         run r = {0};
         run_start(&r, f, i % 2 == 0 ? "echo x" : "sleep 100", fix_opts());
@@ -346,10 +361,12 @@ static void case_18_counts_stay_flat(void **state)
         if (i == 20) { /* warm */
             nfds = count_entries("/proc/self/fd");
             nthreads = count_entries("/proc/self/task");
+            kib = resident_kib();
         }
     }
     assert_int_equal(count_entries("/proc/self/fd"), nfds);
     assert_int_equal(count_entries("/proc/self/task"), nthreads);
+    assert_in_range(resident_kib(), 0, kib + 1024);
     assert_int_equal(count_zombies(), 0);
 }
 
