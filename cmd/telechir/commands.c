@@ -47,17 +47,21 @@ static const cli_option target_options[] = {
 
 static const char exec_details[] =
     "Output is passed on as it comes, byte for byte, standard output and standard error apart.\n"
-    "Status: the command's own; 128+n for signal n (128 when the target does not name it); 124 when\n"
-    "its time ran out; 125 for a failure of telechir. Ctrl-C kills the command, says what became of\n"
+    "Status: the command's own; 128+n for signal n (128 when the target does not name it); 124 "
+    "when\n"
+    "its time ran out; 125 for a failure of telechir. Ctrl-C kills the command, says what became "
+    "of\n"
     "it, and exits 130. A target takes 16 MiB of input at most unless its operator raised that.\n"
     "When the command ends, what it left in the background is ended too.\n"
     "\n"
     "With --json, one object a line on standard output:\n"
     "  {\"event\":\"started\",\"device_id\",\"generation\",\"session_id\",\"operation_id\"}\n"
-    "  {\"event\":\"output\",\"stream\":\"stdout\"|\"stderr\",\"data\"}  or \"data_base64\" (no padding)\n"
+    "  {\"event\":\"output\",\"stream\":\"stdout\"|\"stderr\",\"data\"}  or \"data_base64\" (no "
+    "padding)\n"
     "      where the bytes are not UTF-8\n"
     "  {\"event\":\"end\",\"outcome\":\"done\"|\"killed\"|\"not_started\"|\"unknown\",\"status\",\n"
-    "      \"exit_code\" or \"signal\",\"timed_out\",\"interrupted\",\"cleaned_up\",\"stdout_bytes\",\n"
+    "      \"exit_code\" or "
+    "\"signal\",\"timed_out\",\"interrupted\",\"cleaned_up\",\"stdout_bytes\",\n"
     "      \"stderr_bytes\",\"error\":{\"code\",\"message\",\"hint\"}}";
 
 static const cli_option http_envd_options[] = {
@@ -130,17 +134,19 @@ const cli_command cli_commands[] = {
     {.name = "demo",
      .arguments = "",
      .summary = "Show the main promise: a temporary daemon, two adapters, one file",
-     .details = "Starts a daemon in a temporary folder with commands disabled, writes a file through\n"
-                "one adapter, closes it, and reads the file back through a new adapter. Needs no key\n"
-                "and no network. Everything is stopped and removed at the end.",
+     .details =
+         "Starts a daemon in a temporary folder with commands disabled, writes a file through\n"
+         "one adapter, closes it, and reads the file back through a new adapter. Needs no key\n"
+         "and no network. Everything is stopped and removed at the end.",
      OPTIONS(demo_options),
      .run = cmd_demo},
     {.name = "target",
      .arguments = "add NAME FORM | list | show NAME | remove NAME | check NAME|FORM",
      .summary = "Save, list and check targets",
-     .details = "FORM is local, http://HOST:PORT or https://HOST[:PORT]. The two latter need --device-id\n"
-                "and --credential-file; only the path of that file is saved. `check` reaches the target\n"
-                "and prints its system, daemon, boundary and round trip.",
+     .details =
+         "FORM is local, http://HOST:PORT or https://HOST[:PORT]. The two latter need --device-id\n"
+         "and --credential-file; only the path of that file is saved. `check` reaches the target\n"
+         "and prints its system, daemon, boundary and round trip.",
      OPTIONS(target_options),
      .takes_link = true,
      .words = "add list show remove check",
@@ -165,13 +171,19 @@ const cli_command cli_commands[] = {
     {.name = "cp",
      .arguments = "SRC... DST",
      .summary = "Copy files and trees here, there, and between targets",
-     .details = "A place is a path here, NAME:PATH for a saved target or `local`, or URL:/PATH. A name that\n"
-                "holds a colon is written ./NAME. Each file appears whole or not at all and keeps its\n"
-                "executable bit. Links in trees are never followed: they are reported and left out (EIP cannot\n"
-                "make links). A link that is named itself is followed. A folder needs -r. --checksum reads\n"
-                "both ends of files of equal size. When some files fail, the others are still copied,\n"
-                "those that failed are listed, and the status is 1. With --json: one object for each that\n"
-                "failed or was left out, then {\"files\",\"folders\",\"bytes\",\"equal\",\"skipped\",\"failed\"}.",
+     .details =
+         "A place is a path here, NAME:PATH for a saved target or `local`, or URL:/PATH. A name "
+         "that\n"
+         "holds a colon is written ./NAME. Each file appears whole or not at all and keeps its\n"
+         "executable bit. Links in trees are never followed: they are reported and left out (EIP "
+         "cannot\n"
+         "make links). A link that is named itself is followed. A folder needs -r. --checksum "
+         "reads\n"
+         "both ends of files of equal size. When some files fail, the others are still copied,\n"
+         "those that failed are listed, and the status is 1. With --json: one object for each "
+         "that\n"
+         "failed or was left out, then "
+         "{\"files\",\"folders\",\"bytes\",\"equal\",\"skipped\",\"failed\"}.",
      OPTIONS(cp_options),
      .takes_link = true,
      .run = cmd_cp},
@@ -190,18 +202,20 @@ const cli_command cli_commands[] = {
     {.name = "find",
      .arguments = "PATTERN [FOLDER]",
      .summary = "Find names there",
-     .details = "PATTERN is a glob: without / it is matched against the name at any depth, otherwise\n"
-                "against the path below FOLDER; ** stands for any number of folders, {a,b} for either.\n"
-                "With --json: one object a line.",
+     .details =
+         "PATTERN is a glob: without / it is matched against the name at any depth, otherwise\n"
+         "against the path below FOLDER; ** stands for any number of folders, {a,b} for either.\n"
+         "With --json: one object a line.",
      OPTIONS(find_options),
      .takes_target = true,
      .run = cmd_find},
     {.name = "grep",
      .arguments = "PATTERN [PATH...]",
      .summary = "Search the content of files there",
-     .details = "Prints path:line:text; with --context the lines around as path-line-text. PATTERN is a\n"
-                "regular expression without look-around and back-references. Files that are not UTF-8\n"
-                "text are left out. Status 1 when nothing matches. With --json: one object a line.",
+     .details =
+         "Prints path:line:text; with --context the lines around as path-line-text. PATTERN is a\n"
+         "regular expression without look-around and back-references. Files that are not UTF-8\n"
+         "text are left out. Status 1 when nothing matches. With --json: one object a line.",
      OPTIONS(grep_options),
      .takes_target = true,
      .run = cmd_grep},
@@ -220,20 +234,22 @@ const cli_command cli_commands[] = {
     {.name = "edit",
      .arguments = "PATH",
      .summary = "Replace text in a file there",
-     .details = "Exactly the old text is replaced; every other byte stays, byte order mark and line ends\n"
-                "too. The change is sent as a diff of the lines it touches, which the daemon applies\n"
-                "only where these lines are still what they were, at the same line numbers; so what\n"
-                "others change in other lines meanwhile is kept, and a clash changes nothing. For text\n"
-                "that is not UTF-8, or lines over 64 KiB, the whole file is written instead, after its\n"
-                "size and time were compared: EIP has no compare-and-swap, so a change within that\n"
-                "moment would be lost.",
+     .details =
+         "Exactly the old text is replaced; every other byte stays, byte order mark and line ends\n"
+         "too. The change is sent as a diff of the lines it touches, which the daemon applies\n"
+         "only where these lines are still what they were, at the same line numbers; so what\n"
+         "others change in other lines meanwhile is kept, and a clash changes nothing. For text\n"
+         "that is not UTF-8, or lines over 64 KiB, the whole file is written instead, after its\n"
+         "size and time were compared: EIP has no compare-and-swap, so a change within that\n"
+         "moment would be lost.",
      OPTIONS(edit_options),
      .takes_target = true,
      .run = cmd_edit},
     {.name = "write",
      .arguments = "PATH",
      .summary = "Write a file there from standard input",
-     .details = "The file appears whole or not at all. New files get mode 0600 (0700 with -x); an existing\n"
+     .details = "The file appears whole or not at all. New files get mode 0600 (0700 with -x); an "
+                "existing\n"
                 "file keeps its mode.",
      OPTIONS(write_options),
      .takes_target = true,
@@ -241,8 +257,9 @@ const cli_command cli_commands[] = {
     {.name = "http-envd",
      .arguments = "",
      .summary = "Write and read a file through a daemon that runs behind HTTP(S)",
-     .details = "Writes provider-example.txt under the device's working directory and reads it back in a\n"
-                "new session. The daemon must allow file.write_text and file.read_text.",
+     .details =
+         "Writes provider-example.txt under the device's working directory and reads it back in a\n"
+         "new session. The daemon must allow file.write_text and file.read_text.",
      OPTIONS(http_envd_options),
      .takes_link = true,
      .run = cmd_http_envd},

@@ -34,27 +34,29 @@ static bool takes_file(const cli_option *o)
 
 static void put_bash(tci_buf *b)
 {
-    tci_buf_append_str(b, TC_STR("# bash completion for telechir\n"
-                                 "_telechir() {\n"
-                                 "  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
-                                 "  COMPREPLY=()\n"
-                                 "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
-                                 "    COMPREPLY=($(compgen -W '"));
+    tci_buf_append_str(
+        b, TC_STR("# bash completion for telechir\n"
+                  "_telechir() {\n"
+                  "  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
+                  "  COMPREPLY=()\n"
+                  "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
+                  "    COMPREPLY=($(compgen -W '"));
     put_names(b);
-    tci_buf_append_str(b, TC_STR("' -- \"$cur\"))\n"
-                                 "    return\n"
-                                 "  fi\n"
-                                 "  case $prev in\n"
-                                 "    --on)\n"
-                                 "      COMPREPLY=($(compgen -W \"local $(telechir target list 2>/dev/null | "
-                                 "cut -d' ' -f1)\" -- \"$cur\"))\n"
-                                 "      return ;;\n"
-                                 "    --*-file|--executable|--file|--patch)\n"
-                                 "      COMPREPLY=($(compgen -f -- \"$cur\"))\n"
-                                 "      return ;;\n"
-                                 "  esac\n"
-                                 "  local words=\n"
-                                 "  case ${COMP_WORDS[1]} in\n"));
+    tci_buf_append_str(
+        b, TC_STR("' -- \"$cur\"))\n"
+                  "    return\n"
+                  "  fi\n"
+                  "  case $prev in\n"
+                  "    --on)\n"
+                  "      COMPREPLY=($(compgen -W \"local $(telechir target list 2>/dev/null | "
+                  "cut -d' ' -f1)\" -- \"$cur\"))\n"
+                  "      return ;;\n"
+                  "    --*-file|--executable|--file|--patch)\n"
+                  "      COMPREPLY=($(compgen -f -- \"$cur\"))\n"
+                  "      return ;;\n"
+                  "  esac\n"
+                  "  local words=\n"
+                  "  case ${COMP_WORDS[1]} in\n"));
     for (size_t i = 0; i < cli_ncommands; i++) {
         const cli_command *command = &cli_commands[i];
         if (!is_offered(command))
@@ -65,11 +67,12 @@ static void put_bash(tci_buf *b)
         put_option_names(b, command);
         tci_buf_append_str(b, TC_STR("' ;;\n"));
     }
-    tci_buf_append_str(b, TC_STR("  esac\n"
-                                 "  COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
-                                 "  [ ${#COMPREPLY[@]} -gt 0 ] || COMPREPLY=($(compgen -f -- \"$cur\"))\n"
-                                 "}\n"
-                                 "complete -F _telechir telechir\n"));
+    tci_buf_append_str(
+        b, TC_STR("  esac\n"
+                  "  COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+                  "  [ ${#COMPREPLY[@]} -gt 0 ] || COMPREPLY=($(compgen -f -- \"$cur\"))\n"
+                  "}\n"
+                  "complete -F _telechir telechir\n"));
 }
 
 /* Help in single quotes: none of our texts may end them, nor start a zsh group. */

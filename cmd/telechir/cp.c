@@ -171,9 +171,8 @@ static int make_top(cp_job *job, cp_root *root, tc_str name)
     tci_file made = TCI_FILE_NONE;
     rc = tci_file_mkdir(to->dir, name, FOLDER_MODE, &c->err);
     if (rc == 0 || rc == TC_E_CONFLICT)
-        rc = tci_file_openat(to->dir, name,
-                             TCI_OPEN_READ | TCI_OPEN_DIRECTORY | TCI_OPEN_NOFOLLOW, 0, &made,
-                             &c->err);
+        rc = tci_file_openat(to->dir, name, TCI_OPEN_READ | TCI_OPEN_DIRECTORY | TCI_OPEN_NOFOLLOW,
+                             0, &made, &c->err);
     tci_file_close(&to->dir);
     to->dir = made;
     return rc;
@@ -288,9 +287,8 @@ static int copy(cp_job *job, cp_root *roots)
 
 int cmd_cp(cli *c)
 {
-    cp_job job = {.c = c,
-                  .is_checksum = cli_has(c, "checksum"),
-                  .is_recursive = cli_has(c, "recursive")};
+    cp_job job = {
+        .c = c, .is_checksum = cli_has(c, "checksum"), .is_recursive = cli_has(c, "recursive")};
     if (!cli_want_args(c, 2, SIZE_MAX) || !cli_number(c, "jobs", 1, THREADS, &job.nthreads))
         return cli_fail(c);
     if (job.nthreads > THREADS_MAX)

@@ -42,6 +42,7 @@ typedef struct cp_job {
     bool is_checksum, is_recursive;
     uint64_t nthreads;
     cp_list files, folders; /* folders: parents first */
+    cp_list failed_folders; /* of those: nothing below them is written */
     tci_mutex lock;         /* guards the rest, and output */
     size_t next;            /* the next file to take */
     int stopped_by;         /* a failure that the other files would share; 0: none */

@@ -270,8 +270,8 @@ static int fill(cp_job *job, const cp_item *item, tci_file out, tc_result *r, tc
         tc_call call = TC_CALL(job->c->ctx, r);
         tci_buf_init(&path, TCI_BUF_MAX);
         tc_str full = cp_join(&path, item->root->from.path, item->from);
-        int rc = tc_env_read_stream(item->root->from.env, &call, full, NULL, into_file, &fl, NULL,
-                                    err);
+        int rc =
+            tc_env_read_stream(item->root->from.env, &call, full, NULL, into_file, &fl, NULL, err);
         tci_buf_done(&path);
         return rc;
     }
@@ -343,8 +343,8 @@ static int relay(cp_job *job, const cp_item *item, tc_str from, tc_str to, tc_re
     o.executable = item->is_executable ? TC_YES : TC_KEEP;
     tci_buf_init(&memory, TCI_BUF_MAX);
     flow fl = {.job = job, .ctx = job->c->ctx, .file = TCI_FILE_NONE, .memory = &memory};
-    int rc = tc_env_read_stream(item->root->from.env, &call, from, NULL, into_memory, &fl, NULL,
-                                err);
+    int rc =
+        tc_env_read_stream(item->root->from.env, &call, from, NULL, into_memory, &fl, NULL, err);
     if (rc == 0 && tci_file_is_open(fl.file)) {
         rc = tci_file_seek(fl.file, 0, err);
         if (rc == 0)

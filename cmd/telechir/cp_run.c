@@ -95,6 +95,26 @@ static int make_there(cp_job *job, const cp_item *item, tc_err *err)
     return rc;
 }
 
+/* Is it in a folder that could not be made? Then nothing may be written below its name: what is
+ * there may be a link to somewhere else. */
+static bool is_below_failed(const cp_job *job, const cp_item *item)
+{
+    for (size_t i = 0; i < job->failed_folders.count; i++) {
+        const cp_item *f = &job->failed_folders.items[i];
+        if (f->root == item->root && tci_str_starts(item->to, f->to) && item->to.len > f->to.len &&
+            item->to.ptr[f->to.len] == '/')
+            return true;
+    }
+    return false;
+}
+
+static int make_folder(cp_job *job, const cp_item *item, tc_err *err)
+{
+    if (is_below_failed(job, item))
+        return tc_err_set(err, TC_E_CONFLICT, "the folder it belongs in could not be made");
+    return item->root->to.env == NULL ? make_here(item, err) : make_there(job, item, err);
+}
+
 /* ---- files ---- */
 
 /* Would the next file fail the same way? */
@@ -144,7 +164,9 @@ static void work(void *arg)
         return; /* the other threads do it; if there are none, the count tells */
     while ((item = take(job)) != NULL) {
         bool is_equal = false;
-        int rc = cp_file(job, item, r, &is_equal, &err);
+        int rc = is_below_failed(job, item)
+                     ? tc_err_set(&err, TC_E_CONFLICT, "the folder it belongs in could not be made")
+                     : cp_file(job, item, r, &is_equal, &err);
         report(job, item, rc, is_equal, &err);
     }
     tc_result_free(r);
@@ -166,13 +188,12 @@ static void copy_files(cp_job *job)
         tci_thread_join(threads[i]);
 }
 
-int cp_run(cp_job *job)
+static int make_folders(cp_job *job)
 {
-    uint64_t total = 0;
     for (size_t i = 0; i < job->folders.count; i++) {
         const cp_item *item = &job->folders.items[i];
         tc_err err;
-        int rc = item->root->to.env == NULL ? make_here(item, &err) : make_there(job, item, &err);
+        int rc = make_folder(job, item, &err);
         if (rc == 0) {
             job->counts.folders++;
             continue;
@@ -180,7 +201,19 @@ int cp_run(cp_job *job)
         report(job, item, rc, false, &err);
         if (job->stopped_by != 0)
             return job->stopped_by;
+        rc = cp_list_add(job, &job->failed_folders, item);
+        if (rc < 0)
+            return rc;
     }
+    return 0;
+}
+
+int cp_run(cp_job *job)
+{
+    uint64_t total = 0;
+    int rc = make_folders(job);
+    if (rc < 0)
+        return rc;
     for (size_t i = 0; i < job->files.count; i++)
         total += job->files.items[i].size;
     cli_progress_start(&job->progress, job->c, "copying", total);

@@ -182,8 +182,8 @@ static int walk_root_there(cp_job *job, const cp_root *root)
         tc_file_page page;
         tc_call call = cli_call(c);
         tc_result_clear(c->result);
-        int rc = tc_env_find(root->from.env, &call, root->from.path, TC_STR("*"), &o, &page,
-                             &c->err);
+        int rc =
+            tc_env_find(root->from.env, &call, root->from.path, TC_STR("*"), &o, &page, &c->err);
         for (size_t i = 0; rc == 0 && i < page.count; i++)
             rc = add_found(job, root, &page.entries[i]);
         if (rc < 0)

@@ -136,7 +136,9 @@ static int show(cli *c, const demo_daemon *d)
         return rc;
     if (!demo_daemon_is_alive(d))
         return tc_err_set(&c->err, TC_E_CLOSED, "the daemon ended when an adapter was closed");
-    if (!show_visit(c, &a, "wrote " "demo.txt through one adapter and closed it"))
+    if (!show_visit(c, &a,
+                    "wrote "
+                    "demo.txt through one adapter and closed it"))
         return c->err.code;
     rc = read_visit(c, d, &b, &text);
     if (rc == 0)

@@ -233,9 +233,8 @@ static void look_later(const cli *c)
 
 static int connect_once(cli *c, const demo_daemon *d)
 {
-    tc_http_options http = {.size = sizeof http,
-                            .endpoint = d->endpoint,
-                            .credential_file = d->credential_file};
+    tc_http_options http = {
+        .size = sizeof http, .endpoint = d->endpoint, .credential_file = d->credential_file};
     tc_device_options options = {.size = sizeof options, .expected_device_id = d->device_id};
     tc_device *device = NULL;
     int rc = tc_device_connect_http(cli_runtime(c), c->ctx, &http, &options, &device, &c->err);
@@ -317,9 +316,8 @@ bool demo_daemon_is_alive(const demo_daemon *d)
 int demo_daemon_adapter(cli *c, const demo_daemon *d, tc_env **ret_env)
 {
     tc_env_options options = {.size = sizeof options, .environment_id = TC_STR("env-my-project")};
-    tc_http_options http = {.size = sizeof http,
-                            .endpoint = d->endpoint,
-                            .credential_file = d->credential_file};
+    tc_http_options http = {
+        .size = sizeof http, .endpoint = d->endpoint, .credential_file = d->credential_file};
     tc_env *env = NULL;
     int rc = 0;
     if (d->is_http) {

@@ -203,8 +203,8 @@ int cmd_edit(cli *c)
         return cli_fail(c);
     if (cli_value(c, "patch") == NULL)
         return replace(c, c->args[0]);
-    if (cli_has(c, "old") || cli_has(c, "old-file") || cli_has(c, "new") || cli_has(c, "new-file") ||
-        cli_has(c, "all"))
+    if (cli_has(c, "old") || cli_has(c, "old-file") || cli_has(c, "new") ||
+        cli_has(c, "new-file") || cli_has(c, "all"))
         return cli_usage(c, "--patch goes without --old, --new and --all");
     tc_env *env = cli_env(c, NULL);
     return env != NULL ? apply_patch(c, env, c->args[0]) : cli_fail(c);

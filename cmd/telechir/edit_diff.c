@@ -98,8 +98,8 @@ static void put_hunk(differ *d, const region *r)
     d->old_line += count_lines(tci_str_sub(d->text, d->counted, r->from - d->counted));
     size_t first_old = d->old_line + 1;
     int64_t first_new = (int64_t)first_old + d->shift;
-    d->is_fine = d->is_fine && nold <= HUNK_LINES_MAX && nnew <= HUNK_LINES_MAX &&
-                 ++d->nhunks <= HUNKS_MAX;
+    d->is_fine =
+        d->is_fine && nold <= HUNK_LINES_MAX && nnew <= HUNK_LINES_MAX && ++d->nhunks <= HUNKS_MAX;
     tci_buf_printf(d->out, "@@ -%zu,%zu +%lld,%zu @@\n", first_old, nold,
                    (long long)(nnew > 0 ? first_new : first_new - 1), nnew);
     put_lines(d, '-', was);

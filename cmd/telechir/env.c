@@ -30,13 +30,12 @@ static int create(cli *c, tc_runtime *rt, const cli_target *t, tc_env **ret_env,
     tc_env_options options = {.size = sizeof options, .environment_id = TC_STR("telechir")};
     if (t->kind == CLI_TARGET_LOCAL) {
         /* As the person who typed the command: from their folder, with all they may do. */
-        tc_local_envd_options local = {.size = sizeof local,
-                                       .executable = t->executable,
-                                       .device_id = t->device_id,
-                                       .config_json = c->command->is_exec_like
-                                                          ? tci_str(exec_limits)
-                                                          : TC_STR(""),
-                                       .full_control = true};
+        tc_local_envd_options local = {
+            .size = sizeof local,
+            .executable = t->executable,
+            .device_id = t->device_id,
+            .config_json = c->command->is_exec_like ? tci_str(exec_limits) : TC_STR(""),
+            .full_control = true};
         int rc = cli_here(c, &options.working_directory, err);
         return rc == 0 ? tc_env_create_local(rt, &options, &local, ret_env, err) : rc;
     }

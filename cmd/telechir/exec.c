@@ -18,8 +18,8 @@ static int add(cli *c, env_list *list, tc_str key, tc_str value)
 {
     if (list->count == list->cap) {
         size_t cap = list->cap * 2 + 16;
-        tc_pair *items = tci_arena_grow(&c->arena, list->items, list->cap * sizeof *items,
-                                        cap * sizeof *items);
+        tc_pair *items =
+            tci_arena_grow(&c->arena, list->items, list->cap * sizeof *items, cap * sizeof *items);
         if (items == NULL)
             return tci_arena_error(&c->arena, &c->err);
         list->items = items;
@@ -57,8 +57,7 @@ static int add_file(cli *c, env_list *list, const char *path)
     char *text = NULL;
     size_t len = 0;
     tc_str rest, line;
-    int rc =
-        tci_file_read_whole(TCI_FILE_CWD, tci_str(path), ENV_FILE_MAX, &text, &len, &c->err);
+    int rc = tci_file_read_whole(TCI_FILE_CWD, tci_str(path), ENV_FILE_MAX, &text, &len, &c->err);
     if (rc < 0)
         return rc;
     rc = tci_arena_dup(&c->arena, tci_str_of(text, len), &rest, &c->err);

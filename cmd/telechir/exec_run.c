@@ -112,8 +112,8 @@ static int follow_pages(exec_stream *st, tc_result *r)
         tc_call call = TC_CALL(run->c->ctx, r);
         call.timeout_ms = READ_MS;
         tc_result_clear(r);
-        int rc = tc_env_output_read(run->env, &call, st->reference, offset, WAIT_MS, &page,
-                                    &st->err);
+        int rc =
+            tc_env_output_read(run->env, &call, st->reference, offset, WAIT_MS, &page, &st->err);
         if (rc == 0)
             rc = put_output(st, page.data, &st->err);
         if (rc < 0)
@@ -187,8 +187,7 @@ static int send_input(exec_run *run, tc_result *r, char *buf)
 static void explain_input(tc_err *err, uint64_t nbytes)
 {
     if (err->code == TC_E_OUTPUT_LIMIT) {
-        (void)tc_err_set(err, TC_E_OUTPUT_LIMIT,
-                         "the target takes no more input after %llu bytes",
+        (void)tc_err_set(err, TC_E_OUTPUT_LIMIT, "the target takes no more input after %llu bytes",
                          (unsigned long long)nbytes);
         (void)tc_err_hint(err, "copy the input there with 'telechir cp' and read it from the file");
     } else if (err->code == TC_E_UNKNOWN_OUTCOME) {
@@ -203,8 +202,8 @@ static void forward_input(void *arg)
     exec_run *run = arg;
     tc_result *r = NULL;
     char *buf = tci_mem_alloc(INPUT_MAX);
-    run->input_rc = buf != NULL ? tc_result_new(&r, &run->input_err)
-                                : tci_err_no_memory(&run->input_err);
+    run->input_rc =
+        buf != NULL ? tc_result_new(&r, &run->input_err) : tci_err_no_memory(&run->input_err);
     if (run->input_rc == 0)
         run->input_rc = send_input(run, r, buf);
     tc_result_free(r);
@@ -388,8 +387,7 @@ static const tc_err *first_failure(const exec_run *run)
     if (run->input_rc < 0)
         found = &run->input_err;
     for (int i = 0; i < 2; i++)
-        if (run->streams[i].rc < 0 &&
-            (found == NULL || (found->code == TC_E_CANCELLED)))
+        if (run->streams[i].rc < 0 && (found == NULL || (found->code == TC_E_CANCELLED)))
             found = &run->streams[i].err;
     return found;
 }

@@ -10,9 +10,9 @@ static int read_kinds(cli *c, unsigned *ret)
     static const struct {
         const char *name;
         unsigned kind;
-    } kinds[] = {{"file", TC_KINDS_FILE},       {"f", TC_KINDS_FILE},
+    } kinds[] = {{"file", TC_KINDS_FILE},           {"f", TC_KINDS_FILE},
                  {"directory", TC_KINDS_DIRECTORY}, {"d", TC_KINDS_DIRECTORY},
-                 {"symlink", TC_KINDS_SYMLINK}, {"l", TC_KINDS_SYMLINK},
+                 {"symlink", TC_KINDS_SYMLINK},     {"l", TC_KINDS_SYMLINK},
                  {"other", TC_KINDS_OTHER}};
     const char *word;
     for (size_t n = 0; (word = cli_nth(c, "type", n)) != NULL; n++) {

@@ -73,15 +73,17 @@ int cli_overview(cli *c)
 {
     tci_buf b;
     tci_buf_init(&b, TCI_BUF_MAX);
-    tci_buf_append_str(&b, TC_STR("telechir: work on another machine through its daemon, telechird\n"
-                                  "\nusage: telechir COMMAND [option...] [argument...]\n\n"));
+    tci_buf_append_str(&b,
+                       TC_STR("telechir: work on another machine through its daemon, telechird\n"
+                              "\nusage: telechir COMMAND [option...] [argument...]\n\n"));
     for (size_t i = 0; i < cli_ncommands; i++)
         if (!cli_commands[i].is_hidden)
             tci_buf_printf(&b, "  %-12s %s\n", cli_commands[i].name, cli_commands[i].summary);
     tci_buf_append_str(
-        &b, TC_STR("\nA target is `local`, `http://HOST:PORT`, `https://HOST[:PORT]`, or a name saved "
-                   "with\n`telechir target add`. `telechir COMMAND --help` says more. Try `telechir "
-                   "demo`.\n"));
+        &b,
+        TC_STR("\nA target is `local`, `http://HOST:PORT`, `https://HOST[:PORT]`, or a name saved "
+               "with\n`telechir target add`. `telechir COMMAND --help` says more. Try `telechir "
+               "demo`.\n"));
     return print(c, &b);
 }
 
@@ -183,23 +185,29 @@ static const char manual_head[] =
     "[option...] [argument...]\n"
     ".SH DESCRIPTION\n"
     "Runs commands and reads, writes and copies files where a telechird daemon runs. A target is\n"
-    "`local` (this machine, through a daemon child, with all that you may do), `http://HOST:PORT` or\n"
+    "`local` (this machine, through a daemon child, with all that you may do), `http://HOST:PORT` "
+    "or\n"
     "`https://HOST[:PORT]` (a daemon that is running already; with \\-\\-device\\-id and\n"
     "\\-\\-credential\\-file), or a name saved with `telechir target add`.\n"
     ".SH COMMANDS\n";
 
 static const char manual_status[] =
     ".SH EXIT STATUS\n"
-    "0 done; 1 the thing failed; 2 wrong usage; 3 the target cannot be reached or trusted; 4 refused;\n"
-    "5 the outcome is unknown (it may have happened); 130 interrupted. `exec` and `sh` pass on the\n"
-    "command's own status, 128+n for a signal, 124 when its time ran out, and 125 for a failure of\n"
+    "0 done; 1 the thing failed; 2 wrong usage; 3 the target cannot be reached or trusted; 4 "
+    "refused;\n"
+    "5 the outcome is unknown (it may have happened); 130 interrupted. `exec` and `sh` pass on "
+    "the\n"
+    "command's own status, 128+n for a signal, 124 when its time ran out, and 125 for a failure "
+    "of\n"
     "telechir itself.\n"
     ".SH FILES\n"
-    "$XDG_CONFIG_HOME/telechir/targets.json (or ~/.config/telechir/targets.json): saved targets, mode\n"
+    "$XDG_CONFIG_HOME/telechir/targets.json (or ~/.config/telechir/targets.json): saved targets, "
+    "mode\n"
     "0600. A credential is saved only as the path of its file.\n"
     ".SH ENVIRONMENT\n"
     "TELECHIRD_EXECUTABLE, A13N_ENVD_EXECUTABLE: the daemon of `local` when there is no telechird\n"
-    "beside telechir. HTTPS_PROXY, NO_PROXY: for https targets. A13N_OUTBOUND_TLS_VERIFY=false: as\n"
+    "beside telechir. HTTPS_PROXY, NO_PROXY: for https targets. A13N_OUTBOUND_TLS_VERIFY=false: "
+    "as\n"
     "\\-\\-insecure.\n";
 
 int cmd_manual(cli *c)

@@ -44,8 +44,8 @@ static int visit_once(cli *c, const cli_target *t, bool is_first, visit *v)
     tc_runtime *rt = cli_runtime(c);
     if (rt == NULL)
         return c->err.code;
-    int rc = tc_env_state_make(TC_STR("http_envd"), t->device_id, c->result, &options.state,
-                               &c->err);
+    int rc =
+        tc_env_state_make(TC_STR("http_envd"), t->device_id, c->result, &options.state, &c->err);
     if (rc == 0)
         rc = tc_env_create_http(rt, &options, &http, &env, &c->err);
     if (rc < 0)

@@ -148,9 +148,8 @@ bool cli_number(cli *c, const char *name, uint64_t min, uint64_t dflt, uint64_t 
         return true;
     if (tci_num_u64(tci_str(text), ret, &c->err) == 0 && *ret >= min)
         return true;
-    (void)tc_err_set(&c->err, TC_E_INVALID,
-                     "--%s takes a whole number of at least %llu, not '%s'", name,
-                     (unsigned long long)min, text);
+    (void)tc_err_set(&c->err, TC_E_INVALID, "--%s takes a whole number of at least %llu, not '%s'",
+                     name, (unsigned long long)min, text);
     return false;
 }
 

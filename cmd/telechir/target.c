@@ -35,8 +35,8 @@ static void put_name_only(tci_buf *b, tc_str name)
 static int check_name(cli *c, tc_str name)
 {
     static const char *const taken[] = {"local", "ssh", "host", "http", "https"};
-    bool is_fine = name.len > 0 && name.len <= NAME_MAX_BYTES && name.ptr[0] != '.' &&
-                   name.ptr[0] != '-';
+    bool is_fine =
+        name.len > 0 && name.len <= NAME_MAX_BYTES && name.ptr[0] != '.' && name.ptr[0] != '-';
     for (size_t i = 0; i < name.len; i++) {
         char ch = name.ptr[i];
         is_fine = is_fine && ((ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') ||
@@ -146,14 +146,14 @@ static int target_show(cli *c)
     const struct {
         const char *what;
         tc_str text;
-    } lines[] = {{"form", t.form},
-                 {"device id", t.device_id},
-                 {"credential file", t.credential_file},
-                 {"CA file", t.ca_file},
-                 {"executable", t.executable},
-                 {"certificate check", t.is_insecure ? TC_STR("off") : TC_STR("")},
-                 {"plaintext private link",
-                  t.is_plaintext_allowed ? TC_STR("allowed") : TC_STR("")}};
+    } lines[] = {
+        {"form", t.form},
+        {"device id", t.device_id},
+        {"credential file", t.credential_file},
+        {"CA file", t.ca_file},
+        {"executable", t.executable},
+        {"certificate check", t.is_insecure ? TC_STR("off") : TC_STR("")},
+        {"plaintext private link", t.is_plaintext_allowed ? TC_STR("allowed") : TC_STR("")}};
     for (size_t i = 0; i < TCI_ARRAY_LEN(lines); i++)
         if (lines[i].text.len > 0 &&
             !cli_outf(c, "%s: %.*s\n", lines[i].what, TC_STR_ARG(lines[i].text)))
@@ -218,10 +218,9 @@ static const char *egress_name(tc_egress_mode m)
 static bool show_facts(cli *c, const tc_env *env, const facts *f)
 {
     const tc_boundary *b = f->boundary;
-    bool is_fine =
-        cli_outf(c, "device: %.*s, generation %llu\n", TC_STR_ARG(tc_env_device_id(env)),
-                 (unsigned long long)tc_env_generation(env)) &&
-        cli_outf(c, "folder: %.*s\n", TC_STR_ARG(tc_env_cwd(env)));
+    bool is_fine = cli_outf(c, "device: %.*s, generation %llu\n", TC_STR_ARG(tc_env_device_id(env)),
+                            (unsigned long long)tc_env_generation(env)) &&
+                   cli_outf(c, "folder: %.*s\n", TC_STR_ARG(tc_env_cwd(env)));
     tc_system_info s = system_of(f);
     is_fine = is_fine &&
               cli_outf(c, "system: %.*s %.*s, kernel %.*s, %.*s\n", TC_STR_ARG(s.os),
@@ -239,15 +238,15 @@ static bool show_facts(cli *c, const tc_env *env, const facts *f)
     for (size_t i = 0; is_fine && i < b->ngrants; i++)
         is_fine = cli_outf(c, "grant: %.*s (%s)\n", TC_STR_ARG(b->grants[i].path),
                            b->grants[i].is_writable ? "read and write" : "read");
-    return is_fine &&
-           cli_outf(c, "round trip: %.2f ms\n", (double)f->trip_us / 1000);
+    return is_fine && cli_outf(c, "round trip: %.2f ms\n", (double)f->trip_us / 1000);
 }
 
 static void put_boundary(tci_buf *j, const tc_boundary *b)
 {
     bool first = true;
     tci_buf_append_byte(j, '{');
-    cli_json_str(j, &first, "sandbox", b->is_restricted ? TC_STR("restricted") : TC_STR("disabled"));
+    cli_json_str(j, &first, "sandbox",
+                 b->is_restricted ? TC_STR("restricted") : TC_STR("disabled"));
     cli_json_str(j, &first, "egress", tci_str(egress_name(b->egress)));
     cli_json_str(j, &first, "backend", b->backend);
     cli_json_bool(j, &first, "privilege_gain_blocked", b->privilege_gain_blocked);
@@ -344,8 +343,11 @@ int cmd_target(cli *c)
     static const struct {
         const char *name;
         int (*run)(cli *c);
-    } words[] = {{"add", target_add},       {"list", target_list},   {"show", target_show},
-                 {"remove", target_remove}, {"check", target_check}};
+    } words[] = {{"add", target_add},
+                 {"list", target_list},
+                 {"show", target_show},
+                 {"remove", target_remove},
+                 {"check", target_check}};
     if (c->nargs == 0)
         return cli_usage(c, "target: add, list, show, remove or check?");
     for (size_t i = 0; i < TCI_ARRAY_LEN(words); i++)

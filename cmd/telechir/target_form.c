@@ -56,10 +56,11 @@ static int not_yet(tc_str form, tc_err *err)
     bool is_ssh = tci_str_starts(form, TC_STR("ssh:"));
     tc_err_set(err, TC_E_INVALID, "'%s' targets are not available in this version",
                is_ssh ? "ssh:" : "host:");
-    return is_ssh ? tc_err_hint(err, "run telechird there with A13N_ENVD_TRANSPORT=http, forward "
-                                     "its port (ssh -L), and use http://127.0.0.1:PORT")
-                  : tc_err_hint(err, "run telechird there with A13N_ENVD_TRANSPORT=http and use its "
-                                     "https:// address");
+    return is_ssh
+               ? tc_err_hint(err, "run telechird there with A13N_ENVD_TRANSPORT=http, forward "
+                                  "its port (ssh -L), and use http://127.0.0.1:PORT")
+               : tc_err_hint(err, "run telechird there with A13N_ENVD_TRANSPORT=http and use its "
+                                  "https:// address");
 }
 
 static bool is_http(tc_str s)
@@ -78,8 +79,7 @@ static int apply_options(cli *c, cli_target *t, tc_err *err)
     if (rc == 0)
         rc = absolute(c, "executable", &t->executable, err);
     t->is_insecure = t->is_insecure || cli_has(c, "insecure");
-    t->is_plaintext_allowed =
-        t->is_plaintext_allowed || cli_has(c, "allow-plaintext-private-link");
+    t->is_plaintext_allowed = t->is_plaintext_allowed || cli_has(c, "allow-plaintext-private-link");
     return rc;
 }
 

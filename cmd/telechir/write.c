@@ -20,7 +20,8 @@ static int read_mode(cli *c, tc_write_options *o)
             nmodes++;
         }
     if (nmodes > 1)
-        return tc_err_set(&c->err, TC_E_INVALID, "--create, --replace and --append exclude each other");
+        return tc_err_set(&c->err, TC_E_INVALID,
+                          "--create, --replace and --append exclude each other");
     if (cli_has(c, "text") && cli_has(c, "file"))
         return tc_err_set(&c->err, TC_E_INVALID, "--text and --file exclude each other");
     if (cli_has(c, "executable-bit"))
@@ -43,8 +44,7 @@ static int write_it(cli *c, tc_env *env, tc_str path, const tc_write_options *o,
     if (file != NULL && strcmp(file, "-") != 0) {
         TCI_FILE_AUTO f = TCI_FILE_NONE;
         int rc = tci_file_openat(TCI_FILE_CWD, tci_str(file), TCI_OPEN_READ, 0, &f, &c->err);
-        return rc < 0 ? rc
-                      : tc_env_write_stream(env, &call, path, o, from_file, &f, t, &c->err);
+        return rc < 0 ? rc : tc_env_write_stream(env, &call, path, o, from_file, &f, t, &c->err);
     }
     cli_feed feed = {.ctx = c->ctx};
     int rc = cli_input_open(&feed.in, &c->err);

@@ -169,6 +169,46 @@ static void on_drained(tci_drain *drain, bool is_clean)
         end(s);
 }
 
+/* The rest of a block that is on its way, in memory of the carrier's own. Without memory the transfer waits
+ * for it. */
+static void take_over(tci_stdio *s, piece *p)
+{
+    size_t len = piece_len(p);
+    tci_out_frame *f = p->frame;
+    tci_buf_init(&p->bytes, TCI_BUF_MAX);
+    tci_buf_append(&p->bytes, f->bytes - f->head_len + p->done, len - p->done);
+    if (!tci_buf_ok(&p->bytes))
+        return;
+    s->wire_bytes -= p->done;
+    p->frame = NULL;
+    p->done = 0;
+    s->out_bytes += piece_len(p);
+    f->on_sent(f, false);
+}
+
+/* Downloads end with the drain: their sessions must not wait for a client that does not read. */
+static void let_blocks_go(tci_stdio *s)
+{
+    TCI_LIST_EACH(&s->data, k) {
+        tci_out_frame *f = TCI_CONTAINER(k, tci_out_frame, link);
+        if (f->owner == NULL)
+            continue;
+        tci_link_remove(k);
+        f->on_sent(f, false);
+    }
+    TCI_LIST_EACH(&s->wire, k) {
+        piece *p = TCI_CONTAINER(k, piece, link);
+        if (p->frame == NULL || p->frame->owner == NULL)
+            continue;
+        if (p->done > 0) {
+            take_over(s, p);
+            continue;
+        }
+        s->wire_bytes -= piece_len(p);
+        drop_piece(s, p, false);
+    }
+}
+
 static void begin_drain(tci_stdio *s)
 {
     if (s->is_draining)
@@ -177,7 +217,11 @@ static void begin_drain(tci_stdio *s)
     tci_timer_stop(&s->limit);
     s->drain.done = on_drained;
     update_want(s);
+    tci_carrier_ref(&s->base);
     tci_device_drain(s->base.device, &s->drain);
+    if (!s->is_ended)
+        let_blocks_go(s);
+    tci_carrier_unref(&s->base);
 }
 
 void tci_stdio_drain(tci_stdio *s) { begin_drain(s); }

@@ -89,7 +89,8 @@ void tci_tree_init(tci_tree *tree, tci_tree_host *host, void (*on_exit)(tci_tree
 void tci_tree_done(tci_tree *tree);
 enum { TCI_TREE_GRACE_MS = 2000 };
 
-/* As tci_spawn; cgroup_fd, mark and the session are set here (opts->flags is added to). On failure
+/* As tci_spawn; the first process also gets SIGKILL when the loop thread ends, however that happens.
+ * cgroup_fd, mark and the session are set here (opts->flags is added to). On failure
  * the tree is IDLE. leave_others: when the first process ends by itself the others are not killed;
  * the tree then waits for tci_tree_let_go or tci_tree_kill, either of which leads to on_end. */
 int tci_tree_start(tci_tree *tree, const tci_spawn_opts *opts, bool leave_others,

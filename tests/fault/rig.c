@@ -276,8 +276,11 @@ bool rig_answer(rig *r, unsigned id, char *text, size_t cap)
     int64_t until = tci_clock_mono_ns() + INT64_C(30000000000);
     for (;;) {
         while (rig_take(r, &s)) {
-            if (s.is_data || !is_answer_to(s.body, id))
+            if (s.is_data || !is_answer_to(s.body, id)) {
+                if (!s.is_data && r->on_other != NULL)
+                    r->on_other(r, s.body);
                 continue;
+            }
             size_t n = s.body.len < cap - 1 ? s.body.len : cap - 1;
             memcpy(text, s.body.ptr, n);
             text[n] = '\0';

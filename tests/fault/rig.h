@@ -35,6 +35,9 @@ typedef struct rig {
     size_t in_at, in_len, in_cap;
     tci_frames frames;
     unsigned next_id;
+    /* Told of answers that rig_answer was not waiting for; may be NULL. */
+    void (*on_other)(struct rig *r, tc_str body);
+    void *user;
 } rig;
 
 /* One received frame; borrowed until the next call. */

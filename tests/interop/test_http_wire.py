@@ -241,9 +241,9 @@ def test_transfer_statuses(wire, served):
     got = transfer(handle)
     assert (got.status, got.body, got.is_whole, got.headers["content-type"]) == (200, b"content", True, PLAIN)
     assert got.headers["cache-control"] == "no-store"
-    assert transfer(handle).status == 409
     done = wire.call("file.close_reader", {"reader": handle}, session)["result"]["completion"]
     assert done["produced_bytes"] == 7
+    assert transfer(handle).status == 409
 
     handle = writer(wire, session, f)
     got = transfer(handle, "write", body=b"new")

@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 
-TELECHIRD = os.environ["TELECHIRD"]
+TELECHIRD = str(pathlib.Path(os.environ["TELECHIR"]).with_name("telechird"))
 WAIT = 30
 
 
