@@ -9,7 +9,8 @@
 #include "daemon/req.h"
 #include "ops/exec.h"
 
-/* Made with the first command, so that a daemon that runs none has none of it. */
+/* Made apart from the start, so that a daemon that offers no commands has none of it and the first answer
+ * does not wait for it. */
 typedef struct tci_command_host {
     tci_tree_host *trees;
     tci_exec_host *execs;

@@ -7,6 +7,7 @@
 #include "daemon/device.h"
 
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/num.h"
 #include "daemon/command.h"
 #include "daemon/metrics.h"
@@ -17,6 +18,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+
+enum { WARM_UP_MS = 100 };
 
 static const char *const handle_prefix[TCI_HANDLE_KINDS] = {
     [TCI_HANDLE_SESSION] = "session", [TCI_HANDLE_PROCESS] = "process", [TCI_HANDLE_OUTPUT] = "output",
@@ -178,6 +181,16 @@ static void new_generation(tci_device *d)
     tci_random_bytes(&d->map_seed, sizeof d->map_seed);
 }
 
+/* What commands need is made when the first requests are answered: it also ends what the commands of a
+ * daemon that was killed have left running. A failure shows with the first command. */
+static void on_warm_up(tci_timer *t)
+{
+    tc_err err;
+    tci_command_host *host;
+    if (tci_command_host_get(TCI_CONTAINER(t, tci_device, warm_up), &host, &err) < 0)
+        tci_log(TCI_LOG_DEBUG, "%s", err.msg);
+}
+
 static int prepare(tci_device *d, tc_err *err)
 {
     const tci_config *c = d->config;
@@ -190,6 +203,8 @@ static int prepare(tci_device *d, tc_err *err)
         return err->code;
     if (tci_totals_new(d, &d->totals, err) < 0)
         return err->code;
+    if (c->has_commands && tci_timer_start(&d->warm_up, WARM_UP_MS, err) < 0)
+        return err->code;
     return c->has_monitoring ? tci_metrics_new(d, &d->metrics, err) : 0;
 }
 
@@ -201,6 +216,7 @@ int tci_device_new(tci_loop *loop, const tci_config *config, tci_device **ret, t
     d->loop = loop;
     d->config = config;
     new_generation(d);
+    tci_timer_init(&d->warm_up, loop, on_warm_up);
     tci_arena_init(&d->arena, 0);
     tci_buf_init(&d->scratch, TCI_BUF_MAX);
     tci_map_init(&d->sessions, d->map_seed);
@@ -228,6 +244,7 @@ void tci_device_free(tci_device *d)
         tci_arena_done(&r->arena);
         tci_free(r);
     }
+    tci_timer_stop(&d->warm_up);
     tci_totals_free(d->totals);
     tci_metrics_free(d->metrics);
     tci_command_host_free(d->commands);

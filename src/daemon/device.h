@@ -60,7 +60,8 @@ typedef struct tci_device {
     tci_buf scratch; /* answers are built here */
     struct tci_metrics *metrics;       /* NULL: monitoring is off */
     struct tci_totals *totals;         /* the line of totals on standard error */
-    struct tci_command_host *commands; /* made with the first command */
+    struct tci_command_host *commands; /* see command.h; made soon after the start */
+    tci_timer warm_up;
     tci_stage_journal *journal;        /* of staged files; made with the first session */
     bool is_draining;
 } tci_device;
