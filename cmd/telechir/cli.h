@@ -33,6 +33,8 @@ typedef struct cli_option {
 } cli_option;
 
 typedef struct cli cli;
+/* Standard input, read by a thread of its own so that Ctrl-C is heard meanwhile. */
+typedef struct cli_input cli_input;
 
 typedef struct cli_command {
     const char *name;
@@ -91,6 +93,7 @@ struct cli {
     tci_arena arena; /* as long as the command */
     cli_opened envs[CLI_ENVS_MAX];
     size_t nenvs;
+    cli_input *input; /* NULL: not opened */
     tc_err err;
 };
 
@@ -168,11 +171,11 @@ void cli_close(cli *c);
 
 /* ---- input (input.c) ---- */
 
-/* Standard input, read by a thread of its own so that Ctrl-C is heard meanwhile. */
-typedef struct cli_input cli_input;
-int cli_input_open(cli_input **ret_input, tc_err *err) TC_CHECKED;
-/* 1..cap bytes; *ret_len 0 at the end. One thread at a time. CANCELLED by ctx, IO. stop, when set,
- * is looked at too. */
+/* Once in a command. Any thread. */
+int cli_input_open(cli *c, cli_input **ret_input, tc_err *err) TC_CHECKED;
+/* At the end of the command. A read that nothing can end keeps it (and c->input). */
+void cli_input_close(cli *c);
+/* 1..cap bytes; *ret_len 0 at the end. One thread at a time. CANCELLED by ctx, IO. */
 int cli_input_read(cli_input *in, const tc_ctx *ctx, void *buf, size_t cap, size_t *ret_len,
                    tc_err *err) TC_CHECKED;
 /* A tc_source over a cli_feed. */

@@ -171,7 +171,7 @@ static int send_input(exec_run *run, tc_result *r, char *buf)
     cli_input *in = NULL;
     bool is_over = false;
     size_t size = INPUT_MIN;
-    int rc = cli_input_open(&in, &run->input_err);
+    int rc = cli_input_open(run->c, &in, &run->input_err);
     while (rc == 0 && !is_over) {
         size_t n = 0;
         rc = cli_input_read(in, run->input_ctx, buf, size, &n, &run->input_err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Standard input, read ahead by a thread, so that whoever waits for it also hears Ctrl-C. The
- * thread is left behind at the end of the program: nothing can end its read. Invariant: the reader
+ * thread may be left behind at the end of the program: nothing can end its read. Invariant: the reader
  * thread alone writes to the buffer's free part, the taker alone to its filled part. */
 #include "cli.h"
 
@@ -12,6 +12,7 @@
 enum { FD_IN = 0, BUFFER_BYTES = 256 * 1024, LOOK_NS = 100000000 };
 
 struct cli_input {
+    tci_thread *thread;
     char buf[BUFFER_BYTES];
     atomic_size_t put, taken; /* running counts of bytes */
     atomic_bool is_over;
@@ -54,19 +55,29 @@ static void read_on(void *arg)
     tci_wake_all(&in->filled);
 }
 
-int cli_input_open(cli_input **ret_input, tc_err *err)
+int cli_input_open(cli *c, cli_input **ret_input, tc_err *err)
 {
     cli_input *in = tci_new(cli_input);
-    tci_thread *thread = NULL;
     if (in == NULL)
         return tci_err_no_memory(err);
-    int rc = tci_thread_new(read_on, in, 0, &thread, err);
+    int rc = tci_thread_new(read_on, in, 0, &in->thread, err);
     if (rc < 0) {
         tci_free(in);
         return rc;
     }
-    *ret_input = in; /* lives to the end of the program, as its thread does */
+    c->input = in;
+    *ret_input = in;
     return 0;
+}
+
+void cli_input_close(cli *c)
+{
+    cli_input *in = c->input;
+    if (in == NULL || !atomic_load(&in->is_over))
+        return; /* its thread reads on, to the end of the program */
+    tci_thread_join(in->thread);
+    tci_free(in);
+    c->input = NULL;
 }
 
 int cli_input_read(cli_input *in, const tc_ctx *ctx, void *buf, size_t cap, size_t *ret_len,
@@ -110,7 +121,7 @@ int cli_input_all(cli *c, tci_buf *out)
 {
     enum { PIECE = 64 * 1024 };
     cli_input *in = NULL;
-    int rc = cli_input_open(&in, &c->err);
+    int rc = cli_input_open(c, &in, &c->err);
     while (rc == 0) {
         size_t n = 0;
         char *at = tci_buf_reserve(out, PIECE);

@@ -11,6 +11,7 @@
 
 static tc_ctx *interrupted_ctx;
 static volatile sig_atomic_t caught_signal;
+static cli_input *input_left; /* its thread may still read when main has returned */
 
 static void on_signal(int signum)
 {
@@ -62,6 +63,8 @@ int main(int argc, char **argv)
     catch_signals(c.ctx);
     int status = run(&c, argc, argv);
     cli_close(&c);
+    cli_input_close(&c);
+    input_left = c.input;
     tci_arena_done(&c.arena);
     tc_result_free(c.result);
     /* The context is not freed: a signal may still come. */

@@ -47,7 +47,7 @@ static int write_it(cli *c, tc_env *env, tc_str path, const tc_write_options *o,
         return rc < 0 ? rc : tc_env_write_stream(env, &call, path, o, from_file, &f, t, &c->err);
     }
     cli_feed feed = {.ctx = c->ctx};
-    int rc = cli_input_open(&feed.in, &c->err);
+    int rc = cli_input_open(c, &feed.in, &c->err);
     return rc < 0 ? rc
                   : tc_env_write_stream(env, &call, path, o, cli_input_source, &feed, t, &c->err);
 }

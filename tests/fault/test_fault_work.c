@@ -274,6 +274,7 @@ static void test_case_18_many_short_commands_with_half_of_them_cancelled_leave_n
     run_commands(&r, n, &seed);
     until_quiet(&r);
     counts after = now();
+    if (after.descriptors != before.descriptors) system("ls -l /proc/$PPID/fd >&2");
     assert_int_equal(after.descriptors, before.descriptors);
     assert_in_range(after.threads, 0, before.threads);
     assert_in_range(after.bytes, 0, before.bytes + 256 * 1024);

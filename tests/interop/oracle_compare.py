@@ -29,6 +29,7 @@ import tempfile
 import threading
 
 WAIT_S = 25
+ENDED = "(the daemon ended)"
 HANDLE = re.compile(r"\b(session|process|output|reader|writer)-([0-9a-z]{8,})-(\d+)\b")
 TIME = re.compile(r'"\d{4}-\d\d-\d\dT[0-9:.]+Z"')
 
@@ -364,17 +365,20 @@ class Daemon:
             length = None
             while (line := self.child.stdout.readline()) != b"\r\n":
                 if not line:
-                    return "(the daemon ended)"
+                    return ENDED
                 if line.lower().startswith(b"content-length:"):
                     length = int(line.split(b":")[1])
             return self.child.stdout.read(length).decode()
         except BrokenPipeError:
-            return "(the daemon ended)"
+            return ENDED
         finally:
             self.timer.cancel()
 
     def end(self):
-        self.child.stdin.close()
+        try:
+            self.child.stdin.close()
+        except BrokenPipeError:
+            pass
         self.child.wait()
 
 
@@ -501,6 +505,10 @@ def main():
         run.begin()
         answers.append([run.ask(text) for text in texts])
         run.end()
+        for text, answer in zip(texts, answers[-1]):
+            if answer == ENDED:
+                print(f"{program} ended, or was silent for {WAIT_S} s, at\n  {shown(text)}\n")
+                break
     shutil.rmtree(place, ignore_errors=True)
     if args.keep:
         with open(args.keep, "w") as f:

@@ -49,17 +49,18 @@ class Place:
         r = subprocess.run([TELECHIR, *map(str, words)], input=stdin, capture_output=True,
                            env={**self.env, **(env or {})}, cwd=cwd or self.here, timeout=LIMIT)
         r.err = r.stderr.decode(errors="replace")
+        r.shown = (words, r.returncode, r.stdout[:500], r.err[:3000])
         r.text = r.stdout.decode(errors="replace")
         return r
 
     def ok(self, *words, **more):
         r = self.run(*words, **more)
-        assert r.returncode == 0, (words, r.returncode, r.text, r.err)
+        assert r.returncode == 0, r.shown
         return r
 
     def fails(self, status, *words, **more):
         r = self.run(*words, **more)
-        assert r.returncode == status, (words, r.returncode, r.text, r.err)
+        assert r.returncode == status, r.shown
         assert r.err.startswith("telechir: "), r.err
         return r
 

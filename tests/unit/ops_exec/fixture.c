@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * See fixture.h. */
+#include "base/num.h"
 #include "fixture.h"
 
 #include "plat/clock.h"
@@ -213,8 +214,11 @@ int pid_in_file(fix *f, const char *name)
             in != NULL && fgets(line, sizeof line, in) != NULL && strchr(line, '\n') != NULL;
         if (in != NULL)
             (void)fclose(in);
-        if (is_whole)
-            return (int)strtoll(line, NULL, 10);
+        int64_t pid;
+        tc_err err;
+        tc_str text = tci_str(line);
+        if (is_whole && tci_num_i64(tci_str_sub(text, 0, text.len - 1), &pid, &err) == 0)
+            return (int)pid;
         if (tci_clock_mono_ns() > end_ns)
             fail_msg("no pid in %s", name);
         tci_loop_turn(f->loop, 10);
