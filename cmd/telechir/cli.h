@@ -86,9 +86,8 @@ struct cli {
     const char **args; /* what is left */
     size_t nargs;
     bool is_json, is_quiet, is_verbose;
-    bool has_said_json; /* the object that a command answers with is out */
-    tc_ctx *ctx;        /* cancelled by Ctrl-C */
-    tc_runtime *rt;     /* opened on first use */
+    tc_ctx *ctx;    /* cancelled by Ctrl-C */
+    tc_runtime *rt; /* opened on first use */
     tc_result *result;
     tci_arena arena; /* as long as the command */
     cli_opened envs[CLI_ENVS_MAX];

@@ -22,7 +22,8 @@ tc_call cli_call(cli *c)
 /* A command's output may be read in many pieces, and each answer repeats the preview: a small one for
  * a daemon of our own. It also keeps more output, and takes more input, than a shared daemon would. */
 static const char exec_limits[] =
-    "{\"limits\":{\"max_output_preview_bytes\":1024,\"max_output_bytes_per_stream\":68719476736,"
+    "{\"limits\":{\"max_request_bytes\":68719476736,\"max_output_preview_bytes\":1024,\"max_output_"
+    "bytes_per_stream\":68719476736,"
     "\"max_spool_bytes\":137438953472,\"max_device_spool_bytes\":137438953472}}";
 
 static int create(cli *c, tc_runtime *rt, const cli_target *t, tc_env **ret_env, tc_err *err)

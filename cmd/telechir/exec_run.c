@@ -146,6 +146,17 @@ static bool is_input_over(int rc)
     return rc == TC_E_CONFLICT || rc == TC_E_NOT_FOUND || rc == TC_E_BAD_HANDLE;
 }
 
+/* Whether bytes arrived can be unknown because the command has ended: then it does not matter. */
+static bool has_ended(exec_run *run, tc_result *r)
+{
+    tc_err ignored; /* not known to have ended */
+    tc_process p;
+    tc_call call = TC_CALL(run->input_ctx, r);
+    tc_result_clear(r);
+    return tc_env_process_inspect(run->env, &call, run->handle, &p, &ignored) == 0 &&
+           p.status.phase != TC_PROCESS_STARTING && p.status.phase != TC_PROCESS_RUNNING;
+}
+
 static int send_piece(exec_run *run, tc_result *r, tc_str piece, bool is_last, bool *ret_is_over)
 {
     uint64_t naccepted = 0;
@@ -153,6 +164,8 @@ static int send_piece(exec_run *run, tc_result *r, tc_str piece, bool is_last, b
     tc_result_clear(r);
     int rc = tc_env_process_write(run->env, &call, run->handle, piece, is_last, &naccepted,
                                   &run->input_err);
+    if (rc == TC_E_UNKNOWN_OUTCOME && has_ended(run, r))
+        rc = TC_E_CONFLICT;
     *ret_is_over = is_last || is_input_over(rc) || (rc == 0 && naccepted < piece.len);
     run->input_nbytes += naccepted;
     return is_input_over(rc) ? 0 : rc;

@@ -11,7 +11,7 @@
 
 static tc_ctx *interrupted_ctx;
 static volatile sig_atomic_t caught_signal;
-static cli_input *input_left; /* its thread may still read when main has returned */
+static cli_input *volatile input_left; /* its thread may still read when main has returned */
 
 static void on_signal(int signum)
 {

@@ -84,7 +84,6 @@ bool cli_out_json(cli *c, tci_buf *json)
     tci_buf_append_byte(json, '\n');
     if (tci_buf_error(json, &c->err) < 0)
         return false;
-    c->has_said_json = true;
     return cli_out(c, tci_buf_str(json));
 }
 
@@ -232,7 +231,7 @@ int cli_fail(cli *c)
     if (c->result != NULL && tc_result_evidence(c->result)->outcome == TC_OUTCOME_UNKNOWN &&
         status != CLI_OURS && cli_caught() == 0)
         status = CLI_UNKNOWN;
-    if (c->is_json && !c->has_said_json) {
+    if (c->is_json) {
         tci_buf b;
         bool first = true;
         tci_buf_init(&b, TCI_BUF_MAX);

@@ -44,12 +44,12 @@ struct tci_stdio {
     tci_frames frames;
     char *in;
     size_t in_at, in_len; /* what is left of the last read: only while output is full */
-    char *body; /* being gathered; NULL: none */
+    char *body;           /* being gathered; NULL: none */
     size_t body_have;
     tci_list control, data; /* pieces, data as tci_out_frame.link */
     tci_list wire;
     size_t wire_bytes;
-    size_t out_bytes; /* queued answers and frames without payload; what a request can cause */
+    size_t out_bytes;     /* queued answers and frames without payload; what a request can cause */
     unsigned control_run; /* control frames since the last data frame */
     tci_later flush;
     tci_timer limit; /* first frame, then the last flush */
@@ -85,9 +85,15 @@ static void fail(tci_stdio *s, const char *message)
     tci_loop_later(s->base.device->loop, &s->flush);
 }
 
-static bool is_stopping(const tci_stdio *s) { return s->must_drain || s->is_draining; }
+static bool is_stopping(const tci_stdio *s)
+{
+    return s->must_drain || s->is_draining;
+}
 
-static bool is_full(const tci_stdio *s) { return s->out_bytes > OUT_BYTES_MAX; }
+static bool is_full(const tci_stdio *s)
+{
+    return s->out_bytes > OUT_BYTES_MAX;
+}
 
 /* Blocks of a download are bounded by its window; the rest is caused by what is read. */
 static size_t cost_of(const tci_out_frame *f)
@@ -189,14 +195,16 @@ static void take_over(tci_stdio *s, piece *p)
 /* Downloads end with the drain: their sessions must not wait for a client that does not read. */
 static void let_blocks_go(tci_stdio *s)
 {
-    TCI_LIST_EACH(&s->data, k) {
+    TCI_LIST_EACH(&s->data, k)
+    {
         tci_out_frame *f = TCI_CONTAINER(k, tci_out_frame, link);
         if (f->owner == NULL)
             continue;
         tci_link_remove(k);
         f->on_sent(f, false);
     }
-    TCI_LIST_EACH(&s->wire, k) {
+    TCI_LIST_EACH(&s->wire, k)
+    {
         piece *p = TCI_CONTAINER(k, piece, link);
         if (p->frame == NULL || p->frame->owner == NULL)
             continue;
@@ -224,7 +232,10 @@ static void begin_drain(tci_stdio *s)
     tci_carrier_unref(&s->base);
 }
 
-void tci_stdio_drain(tci_stdio *s) { begin_drain(s); }
+void tci_stdio_drain(tci_stdio *s)
+{
+    begin_drain(s);
+}
 
 static void on_limit(tci_timer *t)
 {
@@ -292,7 +303,8 @@ static size_t piece_parts(const piece *p, tci_iovec v[2])
 static size_t gather(const tci_stdio *s, tci_iovec v[TCI_IOVEC_MAX])
 {
     size_t n = 0;
-    TCI_LIST_EACH(&s->wire, k) {
+    TCI_LIST_EACH(&s->wire, k)
+    {
         n += piece_parts(TCI_CONTAINER(k, piece, link), v + n);
         if (n > TCI_IOVEC_MAX - 2)
             break;

@@ -424,9 +424,9 @@ static int take_lanes(tci_req *r, tc_err *err)
     uint64_t session_max = lane == TCI_LANE_ORDINARY  ? l->max_concurrent_operations
                            : lane == TCI_LANE_CLEANUP ? 4
                                                       : 1;
-    bool is_full = (s != NULL && s->nlane[lane] >= session_max) ||
-                   (lane == TCI_LANE_ORDINARY &&
-                    r->device->nrequests >= l->max_device_concurrent_operations);
+    bool is_full =
+        (s != NULL && s->nlane[lane] >= session_max) ||
+        (lane == TCI_LANE_ORDINARY && r->device->nrequests >= l->max_device_concurrent_operations);
     if (is_full) {
         r->is_lane_full = true;
         return tci_req_fail(r, err, TC_E_BUSY, TCI_EIP_CAUSE_ADMISSION);
@@ -495,8 +495,7 @@ static int meet_record(tci_req *r, tci_record *rec, tc_err *err)
         is_same = memcmp(digest, other, sizeof digest) == 0;
     }
     if (!is_same)
-        return tci_req_fail(r, err, TC_E_CONFLICT,
-                            TCI_EIP_CAUSE_OPERATION_CONFLICT);
+        return tci_req_fail(r, err, TC_E_CONFLICT, TCI_EIP_CAUSE_OPERATION_CONFLICT);
     if (rec->req != NULL)
         return tci_req_fail(r, err, TC_E_IN_PROGRESS, TCI_EIP_CAUSE_OPERATION_RUNNING);
     tci_buf *b = &r->device->scratch;

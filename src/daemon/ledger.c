@@ -31,8 +31,8 @@ static tc_str evidence_name(uint64_t number, char out[EVIDENCE_NAME_MAX])
 
 static int open_spool(const tci_device *d, tci_file *ret, tc_err *err)
 {
-    return tci_file_open(tci_runtime_dir_spool(d->runtime), TCI_OPEN_PATH | TCI_OPEN_DIRECTORY, 0, ret,
-                         err);
+    return tci_file_open(tci_runtime_dir_spool(d->runtime), TCI_OPEN_PATH | TCI_OPEN_DIRECTORY, 0,
+                         ret, err);
 }
 
 static int store_file(tci_device *d, tc_str text, uint64_t *ret_number, tc_err *err)
@@ -43,7 +43,8 @@ static int store_file(tci_device *d, tc_str text, uint64_t *ret_number, tc_err *
     uint64_t number = ++d->next_evidence;
     tc_str path = evidence_name(number, name);
     if (open_spool(d, &dir, err) < 0 ||
-        tci_file_openat(dir, path, TCI_OPEN_WRITE | TCI_OPEN_CREATE | TCI_OPEN_EXCL, 0600, &f, err) < 0)
+        tci_file_openat(dir, path, TCI_OPEN_WRITE | TCI_OPEN_CREATE | TCI_OPEN_EXCL, 0600, &f,
+                        err) < 0)
         return err->code;
     if (tci_file_write_all(f, text.ptr, text.len, err) < 0) {
         tc_err unlink_err;
@@ -60,7 +61,8 @@ static void remove_file(tci_device *d, uint64_t number)
     char name[EVIDENCE_NAME_MAX];
     tc_err err;
     TCI_FILE_AUTO dir = TCI_FILE_NONE;
-    if (open_spool(d, &dir, &err) < 0 || tci_file_unlink(dir, evidence_name(number, name), &err) < 0)
+    if (open_spool(d, &dir, &err) < 0 ||
+        tci_file_unlink(dir, evidence_name(number, name), &err) < 0)
         d->output_cleanup_failures++;
 }
 
@@ -162,7 +164,10 @@ void tci_ledger_settle(tci_ledger *l, tci_record *rec, bool is_error, tc_str bod
     rec->touched_ms = tci_loop_now_ms(l->device->loop);
 }
 
-void tci_ledger_drop(tci_ledger *l, tci_record *rec) { record_free(l, rec); }
+void tci_ledger_drop(tci_ledger *l, tci_record *rec)
+{
+    record_free(l, rec);
+}
 
 void tci_ledger_touch(tci_ledger *l, tci_record *rec)
 {
@@ -186,8 +191,8 @@ int tci_ledger_evidence(const tci_ledger *l, const tci_record *rec, tci_buf *out
     if (rec->evidence_file == 0)
         return tc_err_set(err, TC_E_CONFLICT, "no evidence was stored");
     if (open_spool(l->device, &dir, err) < 0 ||
-        tci_file_read_whole(dir, evidence_name(rec->evidence_file, name), rec->evidence_len, &text, &len,
-                            err) < 0)
+        tci_file_read_whole(dir, evidence_name(rec->evidence_file, name), rec->evidence_len, &text,
+                            &len, err) < 0)
         return err->code;
     tci_buf_append(out, text, len);
     tci_free(text);
@@ -196,7 +201,8 @@ int tci_ledger_evidence(const tci_ledger *l, const tci_record *rec, tci_buf *out
 
 bool tci_ledger_evict(tci_ledger *l)
 {
-    TCI_LIST_EACH(&l->lru, k) {
+    TCI_LIST_EACH(&l->lru, k)
+    {
         tci_record *rec = TCI_CONTAINER(k, tci_record, lru);
         if (rec->npins == 0) {
             record_free(l, rec);
@@ -222,7 +228,10 @@ int64_t tci_ledger_expire(tci_ledger *l, int64_t before_ms)
     return -1;
 }
 
-void tci_record_pin(tci_record *rec) { rec->npins++; }
+void tci_record_pin(tci_record *rec)
+{
+    rec->npins++;
+}
 
 void tci_record_unpin(tci_ledger *l, tci_record *rec)
 {

@@ -123,45 +123,40 @@ int tci_on_shell_exec(tci_req *r, tc_err *err)
 
 /* ---- process.start ---- */
 
-static void start_answered(tci_process *p, tci_req *r, int rc, const tc_err *err)
-{
-    p->starter = NULL;
-    r->on_stop = NULL;
-    tci_req_finish(r, rc, err);
-}
-
 static void start_started(tci_process *p, int rc, const tc_err *started_err)
 {
     tc_err err;
     tci_req *r = p->starter;
-    if (r == NULL)
+    if (r == NULL || p->is_doomed) /* stopped meanwhile: the end answers */
         return;
+    tci_eip_process_start_result *res = r->result;
     if (rc < 0) {
         err = *started_err;
         add_process(r, p);
         p->is_doomed = true;
-        start_answered(p, r, rc, &err);
-        return;
+    } else {
+        rc = tci_process_put_info(p, &r->arena, &res->process, &err);
+        tci_req_receipt(r, TCI_EIP_RECEIPT_STAGE_EXEC_CONFIRMED, TCI_EIP_RECEIPT_OUTCOME_SUCCEEDED,
+                        &res->receipt);
     }
-    if (p->is_doomed) /* stopped meanwhile: the end answers */
-        return;
-    tci_eip_process_start_result *res = r->result;
-    rc = tci_process_put_info(p, &r->arena, &res->process, &err);
-    tci_req_receipt(r, TCI_EIP_RECEIPT_STAGE_EXEC_CONFIRMED, TCI_EIP_RECEIPT_OUTCOME_SUCCEEDED,
-                    &res->receipt);
-    start_answered(p, r, rc, &err);
+    p->starter = NULL;
+    r->on_stop = NULL;
+    tci_req_finish(r, rc, &err);
 }
 
+/* The request is answered last: its answer may be what the session was waiting for to be gone. */
 static void start_done(tci_process *p)
 {
     tc_err err;
     tci_req *r = p->starter;
-    if (r != NULL) {
-        int rc = stopped(r, &err);
-        start_answered(p, r, rc, &err);
-    }
+    int rc = r != NULL ? stopped(r, &err) : 0;
+    p->starter = NULL;
     if (p->is_doomed)
         tci_process_forget(p);
+    if (r != NULL) {
+        r->on_stop = NULL;
+        tci_req_finish(r, rc, &err);
+    }
 }
 
 static void start_stop(tci_req *r)

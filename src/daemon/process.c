@@ -32,8 +32,9 @@ static int output_new(tci_session *s, tci_record *record, tci_output **ret, tc_e
         return tci_err_no_memory(err);
     o->reference =
         tci_str_of(o->reference_text, tci_device_handle(d, TCI_HANDLE_OUTPUT, o->reference_text));
-    int rc = tci_spool_new(&d->commands->spool_dir, o->reference,
-                           d->config->limits.max_output_bytes_per_stream, &s->spool, &o->spool, err);
+    int rc =
+        tci_spool_new(&d->commands->spool_dir, o->reference,
+                      d->config->limits.max_output_bytes_per_stream, &s->spool, &o->spool, err);
     if (rc == 0)
         rc = tci_map_put(&s->outputs, o->reference, o, err);
     if (rc < 0) {
@@ -182,7 +183,8 @@ bool tci_process_is_terminal(const tci_process *p)
     return tci_exec_phase_is_terminal(tci_exec_status_of(p->exec).phase);
 }
 
-int tci_process_put_output(const tci_process *p, tci_arena *a, tci_eip_process_output *ret, tc_err *err)
+int tci_process_put_output(const tci_process *p, tci_arena *a, tci_eip_process_output *ret,
+                           tc_err *err)
 {
     if (tci_output_put_info(p->out, a, &ret->stdout, err) < 0 ||
         tci_output_put_info(p->err, a, &ret->stderr, err) < 0)
@@ -212,13 +214,20 @@ static void touch(tci_process *p)
     tci_list_push_back(&p->session->process_lru, &p->lru);
 }
 
+/* A callback may answer a request, and so end other waits: each is taken off before it is told. */
 static void tell_waits(tci_process *p, bool cleaned)
 {
-    TCI_LIST_EACH(&p->waits, k) {
-        tci_process_wait *w = TCI_CONTAINER(k, tci_process_wait, link);
-        if (w->for_cleanup && !cleaned)
+    tci_list due;
+    tci_list_init(&due);
+    TCI_LIST_EACH(&p->waits, k)
+    {
+        if (TCI_CONTAINER(k, tci_process_wait, link)->for_cleanup && !cleaned)
             continue;
-        tci_link_remove(&w->link);
+        tci_link_remove(k);
+        tci_list_push_back(&due, k);
+    }
+    for (tci_link *k; (k = tci_list_pop_front(&due)) != NULL;) {
+        tci_process_wait *w = TCI_CONTAINER(k, tci_process_wait, link);
         w->cb(w);
     }
 }
@@ -229,21 +238,25 @@ static void on_exec_started(tci_exec *exec, int rc, const tc_err *err)
     p->on_started(p, rc, err);
 }
 
-static void on_exec_exit(tci_exec *exec) { tell_waits(tci_exec_user(exec), false); }
+static void on_exec_exit(tci_exec *exec)
+{
+    tell_waits(tci_exec_user(exec), false);
+}
 
+/* The session counts the process as live until all are told, so that it cannot be closed, and p freed,
+ * by one of the answers. */
 static void on_exec_done(tci_exec *exec)
 {
     tci_process *p = tci_exec_user(exec);
-    tci_session *s = tci_session_ref(p->session);
+    tci_session *s = p->session;
     p->is_live = false;
-    s->nprocesses--;
-    s->device->nprocesses--;
-    tci_session_unref(s); /* the process's own reference */
     touch(p);
     tell_waits(p, true);
     p->on_done(p); /* p may be gone after it */
+    s->nprocesses--;
+    s->device->nprocesses--;
     tci_session_check_closed(s);
-    tci_session_unref(s);
+    tci_session_unref(s); /* the process's own reference */
 }
 
 static int check_capacity(const tci_session *s, tc_err *err)
@@ -299,7 +312,8 @@ static int launch(tci_process *p, const tci_command *cmd, bool must_take_stdin, 
 static int enter(tci_process *p, tc_err *err)
 {
     tci_device *d = p->session->device;
-    p->handle = tci_str_of(p->handle_text, tci_device_handle(d, TCI_HANDLE_PROCESS, p->handle_text));
+    p->handle =
+        tci_str_of(p->handle_text, tci_device_handle(d, TCI_HANDLE_PROCESS, p->handle_text));
     if (tci_map_put(&p->session->processes, p->handle, p, err) < 0) {
         p->handle.len = 0;
         return err->code;
@@ -309,8 +323,7 @@ static int enter(tci_process *p, tc_err *err)
 }
 
 int tci_process_start(tci_session *s, const tci_command *cmd, bool with_handle, tci_record *record,
-                      void *starter,
-                      void (*on_started)(tci_process *p, int rc, const tc_err *err),
+                      void *starter, void (*on_started)(tci_process *p, int rc, const tc_err *err),
                       void (*on_done)(tci_process *p), tci_process **ret, tc_err *err)
 {
     tci_session_relieve(s->device);
@@ -423,7 +436,8 @@ int64_t tci_output_expire(tci_session *s, int64_t before_ms)
 /* Finished and proved clean; its outputs go with it: that is what makes room. */
 bool tci_process_evict(tci_session *s)
 {
-    TCI_LIST_EACH(&s->process_lru, k) {
+    TCI_LIST_EACH(&s->process_lru, k)
+    {
         tci_process *p = TCI_CONTAINER(k, tci_process, lru);
         if (tci_exec_status_of(p->exec).cleanup != TCI_EXEC_CLEANUP_COMPLETE)
             continue;
@@ -439,7 +453,8 @@ bool tci_process_evict(tci_session *s)
 
 bool tci_output_evict(tci_session *s)
 {
-    TCI_LIST_EACH(&s->output_lru, k) {
+    TCI_LIST_EACH(&s->output_lru, k)
+    {
         tci_output *o = TCI_CONTAINER(k, tci_output, lru);
         if (!tci_spool_info_of(o->spool).producer_complete)
             continue;

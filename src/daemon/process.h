@@ -17,9 +17,9 @@ typedef struct tci_output {
     tci_session *session;
     tci_spool *spool;
     tc_str reference;
-    char reference_text[TCI_HANDLE_TEXT_MAX]; /* outlives the spool: the key of the session's table */
-    bool is_attached; /* its process is still held */
-    tci_record *pinned; /* the record whose answer named it */
+    char reference_text[TCI_HANDLE_TEXT_MAX]; /* key of the session's table: outlives the spool */
+    bool is_attached;                         /* its process is still held */
+    tci_record *pinned;                       /* the record whose answer named it */
     int64_t touched_ms;
 } tci_output;
 
@@ -39,7 +39,7 @@ typedef struct tci_process {
     tci_exec *exec;
     tci_output *out, *err;
     tci_record *pinned;
-    bool is_live; /* runs, or is being cleaned up */
+    bool is_live;   /* runs, or is being cleaned up */
     bool is_doomed; /* forget it as soon as it has ended */
     tci_list waits;
     int64_t touched_ms;
@@ -51,8 +51,7 @@ typedef struct tci_process {
 /* Start a prepared command. on_started and on_done are called once each, later. with_handle: enter it in
  * the session's table. BUSY: no capacity; others as tci_exec_start. */
 int tci_process_start(tci_session *s, const tci_command *cmd, bool with_handle, tci_record *record,
-                      void *starter,
-                      void (*on_started)(tci_process *p, int rc, const tc_err *err),
+                      void *starter, void (*on_started)(tci_process *p, int rc, const tc_err *err),
                       void (*on_done)(tci_process *p), tci_process **ret, tc_err *err) TC_CHECKED;
 tci_process *tci_process_find(tci_session *s, tc_str handle); /* NULL: none. Counts as use. */
 void tci_process_add_wait(tci_process *p, tci_process_wait *w, void (*cb)(tci_process_wait *w));

@@ -81,7 +81,8 @@ int tci_session_open(tci_device *d, tci_carrier *owner, tc_str working_directory
     if (rc == 0)
         rc = tci_timer_start(&s->idle, (int64_t)d->config->idle_timeout_ms, err);
     if (rc == 0)
-        rc = tci_timer_start(&s->retention, (int64_t)d->config->limits.operation_record_ttl_ms, err);
+        rc =
+            tci_timer_start(&s->retention, (int64_t)d->config->limits.operation_record_ttl_ms, err);
     if (rc == 0)
         rc = tci_map_put(&d->sessions, s->id, s, err);
     if (rc < 0) {
@@ -95,7 +96,10 @@ int tci_session_open(tci_device *d, tci_carrier *owner, tc_str working_directory
     return 0;
 }
 
-tci_session *tci_session_find(tci_device *d, tc_str id) { return tci_map_get(&d->sessions, id); }
+tci_session *tci_session_find(tci_device *d, tc_str id)
+{
+    return tci_map_get(&d->sessions, id);
+}
 
 void tci_session_unref(tci_session *s)
 {
@@ -106,7 +110,10 @@ void tci_session_unref(tci_session *s)
 
 /* ---- time ---- */
 
-void tci_session_touch(tci_session *s) { s->used_ms = tci_loop_now_ms(s->device->loop); }
+void tci_session_touch(tci_session *s)
+{
+    s->used_ms = tci_loop_now_ms(s->device->loop);
+}
 
 static void on_idle(tci_timer *t)
 {
@@ -145,7 +152,8 @@ static void on_retention(tci_timer *t)
 
 static tci_req *next_to_cancel(tci_session *s)
 {
-    TCI_LIST_EACH(&s->requests, k) {
+    TCI_LIST_EACH(&s->requests, k)
+    {
         tci_req *r = TCI_CONTAINER(k, tci_req, link);
         if (!r->is_closing && !atomic_load(&r->cancel.is_cancelled))
             return r;
@@ -155,7 +163,8 @@ static tci_req *next_to_cancel(tci_session *s)
 
 static bool has_other_requests(const tci_session *s)
 {
-    TCI_LIST_EACH(&s->requests, k) {
+    TCI_LIST_EACH(&s->requests, k)
+    {
         if (!TCI_CONTAINER(k, tci_req, link)->is_closing)
             return true;
     }

@@ -25,6 +25,7 @@ static void let_go(tci_httpd_conn *c)
     c->is_dead = true;
     tci_timer_stop(&c->timer);
     tci_later_cancel(&c->later);
+    tci_later_cancel(&c->parse);
     tci_link_remove(&c->idle_link);
     if (tci_link_is_in(&c->link)) {
         tci_link_remove(&c->link);
@@ -290,6 +291,20 @@ void tci_httpd_process(tci_httpd_conn *c)
     c->in_process = false;
 }
 
+void tci_httpd_process_soon(tci_httpd_conn *c)
+{
+    if (!c->in_process && !c->is_dead) /* else the parser above us goes on by itself */
+        tci_loop_later(c->httpd->loop, &c->parse);
+}
+
+static void on_parse(tci_later *later)
+{
+    tci_httpd_conn *c = TCI_CONTAINER(later, tci_httpd_conn, parse);
+    tci_httpd_enter(c);
+    tci_httpd_process(c);
+    tci_httpd_leave(c);
+}
+
 /* ---- reading ---- */
 
 /* Room to read into: the front is moved away or the buffer grown when that pays. */
@@ -370,7 +385,7 @@ void tci_httpd_resume(tci_httpd_req *req)
     tci_httpd_enter(c);
     c->is_paused = false;
     c->read_ms = tci_loop_now_ms(c->httpd->loop);
-    tci_httpd_process(c);
+    tci_httpd_process_soon(c);
     tci_httpd_leave(c);
 }
 
@@ -514,6 +529,7 @@ void tci_httpd_accept_own(tci_httpd *httpd, tci_stream *stream)
     tci_http_out_init(&c->out);
     tci_timer_init(&c->timer, httpd->loop, on_timer);
     c->later.cb = on_later;
+    c->parse.cb = on_parse;
     tci_list_push_back(&httpd->conns, &c->link);
     httpd->nconns++;
     stream->user = c;

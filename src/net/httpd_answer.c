@@ -141,7 +141,7 @@ void tci_httpd_finish(tci_httpd_conn *c, bool is_whole)
     c->since_ms = tci_loop_now_ms(httpd->loop);
     if (c->body_ended)
         tci_list_push_back(&httpd->idle, &c->idle_link);
-    tci_httpd_process(c);
+    tci_httpd_process_soon(c);
 }
 
 /* Everything pending is out. */
@@ -279,7 +279,7 @@ int tci_httpd_respond(tci_httpd_req *req, unsigned status, const tci_http_header
     } else if (rc == 0 && tci_http_out_is_empty(&c->out))
         on_flushed(c);
     if (rc == 0 && !c->is_dead)
-        tci_httpd_process(c); /* the rest of the body is dropped from now on */
+        tci_httpd_process_soon(c); /* the rest of the body is dropped from now on */
     tci_httpd_leave(c);
     return rc;
 }
@@ -306,7 +306,7 @@ int tci_httpd_respond_own(tci_httpd_req *req, unsigned status, const tci_http_he
     } else
         tci_buf_done(&taken);
     if (rc == 0 && !c->is_dead)
-        tci_httpd_process(c);
+        tci_httpd_process_soon(c);
     tci_httpd_leave(c);
     return rc;
 }
@@ -334,7 +334,7 @@ int tci_httpd_stream_start(tci_httpd_req *req, unsigned status, const tci_http_h
         req->left = length;
         c->out.nwritten = 0;
         tci_loop_later(c->httpd->loop, &c->later);
-        tci_httpd_process(c);
+        tci_httpd_process_soon(c);
     }
     tci_httpd_leave(c);
     return rc;

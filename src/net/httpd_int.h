@@ -45,6 +45,7 @@ struct tci_httpd_conn {
     tci_http1 *reader;
     tci_timer timer;
     tci_later later; /* flushes a head that no piece followed; ends a lost connection */
+    tci_later parse; /* goes on with what is in the buffer */
     tci_httpd_phase phase;
     unsigned depth; /* calls in progress: storage stays until they are back */
     bool is_dead, in_process, is_paused, closes, is_lost, body_ended, owes_continue, got_body;
@@ -78,8 +79,11 @@ static inline void tci_httpd_enter(tci_httpd_conn *c)
     c->depth++;
 }
 void tci_httpd_leave(tci_httpd_conn *c);
-/* Parse what is in the buffer as far as possible. */
+/* Parse what is in the buffer as far as possible. Runs handlers: only from the loop's own callbacks. */
 void tci_httpd_process(tci_httpd_conn *c);
+/* The same at the end of this turn, for calls that come from handlers: the next request must not
+ * begin below whoever answers the one before. */
+void tci_httpd_process_soon(tci_httpd_conn *c);
 /* Mark dead: the request ends as not whole, the stream is closed. */
 void tci_httpd_kill(tci_httpd_conn *c);
 /* Write what is pending; tells the request when that is all. */

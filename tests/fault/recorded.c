@@ -39,7 +39,10 @@ static void add_body(recording *all, recorded f, const char *body, size_t len)
     add(all, &f);
 }
 
-static unsigned digit(char c) { return (unsigned)(c <= '9' ? c - '0' : c - 'a' + 10); }
+static unsigned digit(char c)
+{
+    return (unsigned)(c <= '9' ? c - '0' : c - 'a' + 10);
+}
 
 /* A payload that was left out of the recording is zeros here. */
 static void add_data(recording *all, recorded f, const tci_json *line, tc_str hex)
@@ -76,7 +79,8 @@ static void add_control(recording *all, recorded f, const tci_json *json, const 
         at += is_folder ? sizeof RECORDED_FOLDER - 1 : 1;
     }
     assert_true(tci_buf_ok(&moved));
-    f.is_initialize = m != NULL && tci_json_as_str(m, &method) && tci_str_eq(method, TC_STR("initialize"));
+    f.is_initialize =
+        m != NULL && tci_json_as_str(m, &method) && tci_str_eq(method, TC_STR("initialize"));
     add_body(all, f, moved.ptr, moved.len);
     tci_buf_done(&text);
     tci_buf_done(&moved);
@@ -92,7 +96,8 @@ static void add_line(recording *all, tc_str text, const char *folder)
     if (tci_json_parse(text, 0, &arena, &line, &err) < 0)
         fail_msg("%s", err.msg);
     const tci_json *to = tci_json_get(&line, TC_STR("to"));
-    recorded f = {.to_daemon = to != NULL && tci_json_as_str(to, &s) && tci_str_eq(s, TC_STR("daemon"))};
+    recorded f = {.to_daemon =
+                      to != NULL && tci_json_as_str(to, &s) && tci_str_eq(s, TC_STR("daemon"))};
     const tci_json *json = tci_json_get(&line, TC_STR("json"));
     const tci_json *raw = tci_json_get(&line, TC_STR("raw"));
     const tci_json *hex = tci_json_get(&line, TC_STR("hex"));

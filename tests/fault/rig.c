@@ -228,7 +228,8 @@ static size_t expand(const rig *r, const char *template, char *out, size_t cap)
             else if (*p == 'r')
                 put = r->out;
             else if (*p == 'g')
-                (void)snprintf(number, sizeof number, "%llu", (unsigned long long)r->device->generation);
+                (void)snprintf(number, sizeof number, "%llu",
+                               (unsigned long long)r->device->generation);
             else
                 (void)snprintf(number, sizeof number, "op-%u", ++operations);
         }
@@ -241,11 +242,13 @@ static size_t expand(const rig *r, const char *template, char *out, size_t cap)
     return n;
 }
 
-size_t rig_request(rig *r, bool session, const char *method, const char *params, char *out, size_t cap)
+size_t rig_request(rig *r, bool session, const char *method, const char *params, char *out,
+                   size_t cap)
 {
     static char body[128 * 1024], expanded[100 * 1024];
     (void)expand(r, params, expanded, sizeof expanded);
-    int n = snprintf(body, sizeof body, "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"%s\",\"params\":%s%s%s%s}",
+    int n = snprintf(body, sizeof body,
+                     "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"%s\",\"params\":%s%s%s%s}",
                      ++r->next_id, method, expanded, session ? ",\"eip_session\":\"" : "",
                      session ? r->session : "", session ? "\"" : "");
     char head[TCI_FRAMES_PUT_MAX];
@@ -310,8 +313,8 @@ void rig_do(rig *r, bool session, const char *method, const char *params, char *
         fail_msg("%s: %s", method, text);
 }
 
-bool rig_data(rig *r, tci_eipd_kind kind, tci_eipd_status status, const char *handle, uint64_t offset,
-              const void *payload, size_t len)
+bool rig_data(rig *r, tci_eipd_kind kind, tci_eipd_status status, const char *handle,
+              uint64_t offset, const void *payload, size_t len)
 {
     static char frame[512 * 1024];
     tci_eipd e = {.kind = kind,
@@ -348,10 +351,13 @@ void rig_open_session(rig *r)
     char text[16 * 1024];
     if (r->next_id == 0)
         rig_do(r, false, "initialize",
-               "{\"supported_protocol_versions\":[\"0.3\"],\"client\":{\"name\":\"t\",\"version\":\"1\"}}", NULL, 0);
+               "{\"supported_protocol_versions\":[\"0.3\"],\"client\":{\"name\":\"t\",\"version\":"
+               "\"1\"}}",
+               NULL, 0);
     rig_do(r, false, "session.open",
-           "{\"expected_device_id\":\"device-1\",\"expected_generation\":%g,\"protocol_version\":\"0.3\"}", text,
-           sizeof text);
+           "{\"expected_device_id\":\"device-1\",\"expected_generation\":%g,\"protocol_version\":"
+           "\"0.3\"}",
+           text, sizeof text);
     assert_true(rig_text(text, "session_id", r->session, sizeof r->session));
     rig_do(r, true, "environment.readiness", "{\"context\":{\"operation_id\":\"%o\"}}", NULL, 0);
 }

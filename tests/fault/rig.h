@@ -43,7 +43,7 @@ typedef struct rig {
 /* One received frame; borrowed until the next call. */
 typedef struct seen {
     bool is_data;
-    tc_str body;  /* control */
+    tc_str body; /* control */
     tci_eipd data;
 } seen;
 
@@ -70,23 +70,24 @@ void rig_nothing_is_torn(rig *r);
  * generation. session: with the selector. Returns the id, 0 when the link is gone. */
 unsigned rig_ask(rig *r, bool session, const char *method, const char *params);
 /* Text of a request as rig_ask sends it, with its frame header. Returns its length. */
-size_t rig_request(rig *r, bool session, const char *method, const char *params, char *out, size_t cap);
+size_t rig_request(rig *r, bool session, const char *method, const char *params, char *out,
+                   size_t cap);
 /* Wait for the answer to id: copied to text. False: the carrier ended first. Data frames go to on_data. */
 bool rig_answer(rig *r, unsigned id, char *text, size_t cap);
 /* ask and answer, which must be a success. */
 void rig_do(rig *r, bool session, const char *method, const char *params, char *text, size_t cap);
-bool rig_data(rig *r, tci_eipd_kind kind, tci_eipd_status status, const char *handle, uint64_t offset,
-              const void *payload, size_t len);
+bool rig_data(rig *r, tci_eipd_kind kind, tci_eipd_status status, const char *handle,
+              uint64_t offset, const void *payload, size_t len);
 /* The value of the first "key":"..." in a JSON text. */
 bool rig_text(const char *json, const char *key, char *out, size_t cap);
 
-#define rig_wait(r, cond)                                               \
-    do {                                                                \
+#define rig_wait(r, cond)                                                  \
+    do {                                                                   \
         int64_t rig_until_ns = tci_clock_mono_ns() + INT64_C(30000000000); \
-        while (!(cond)) {                                               \
-            assert_true(tci_clock_mono_ns() < rig_until_ns);            \
-            rig_turn((r), 50);                                          \
-        }                                                               \
+        while (!(cond)) {                                                  \
+            assert_true(tci_clock_mono_ns() < rig_until_ns);               \
+            rig_turn((r), 50);                                             \
+        }                                                                  \
     } while (0)
 
 /* Write a file of size bytes into the folder. */

@@ -13,7 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_full_run(void) { return getenv("TC_FULL") != NULL; }
+static bool is_full_run(void)
+{
+    return getenv("TC_FULL") != NULL;
+}
 
 static uint32_t next_random(uint32_t *seed)
 {
@@ -70,7 +73,8 @@ static void start(rig *r)
     rig_wait(r, r->has_ended);
 }
 
-#define INITIALIZE "{\"supported_protocol_versions\":[\"0.3\"],\"client\":{\"name\":\"t\",\"version\":\"1\"}}"
+#define INITIALIZE \
+    "{\"supported_protocol_versions\":[\"0.3\"],\"client\":{\"name\":\"t\",\"version\":\"1\"}}"
 
 static void test_a_stream_that_ends_inside_a_frame_is_an_error_that_says_so(void **state)
 {
@@ -87,7 +91,8 @@ static void test_a_stream_that_ends_inside_a_frame_is_an_error_that_says_so(void
             continue;
         /* Bytes of a body are all alike to a reader of frames; the long run takes each one. */
         size_t step = is_full_run() ? 1 : 1 + f->len / 64;
-        for (size_t n = 0; n < f->len; n += n < f->head_len + 8 || n + step + 2 >= f->len ? 1 : step) {
+        for (size_t n = 0; n < f->len;
+             n += n < f->head_len + 8 || n + step + 2 >= f->len ? 1 : step) {
             new_link(&r);
             if (!f->is_initialize)
                 assert_true(rig_send(&r, first, first_len));

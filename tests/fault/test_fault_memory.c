@@ -15,7 +15,9 @@ enum { TEXT_MAX = 64 * 1024, SLACK = 3 };
 
 #define OP "{\"context\":{\"operation_id\":\"%o\"}"
 #define FILE_OF(name) ",\"path\":{\"path\":\"%d/" name "\"}"
-#define SCRIPT(text) ",\"request\":{\"command\":{\"kind\":\"shell\",\"profile_id\":\"default\",\"script\":\"" text "\"}"
+#define SCRIPT(text)                                                                              \
+    ",\"request\":{\"command\":{\"kind\":\"shell\",\"profile_id\":\"default\",\"script\":\"" text \
+    "\"}"
 
 static char answer[TEXT_MAX];
 
@@ -49,13 +51,20 @@ static void start_process(rig *r, const char *params)
     assert_true(rig_text(answer, "reference", r->out, sizeof r->out));
 }
 
-static void running(rig *r) { start_process(r, OP SCRIPT("exec sleep 60") "}}"); }
-static void open_stdin(rig *r) { start_process(r, OP SCRIPT("cat") ",\"keep_stdin_open\":true}}"); }
+static void running(rig *r)
+{
+    start_process(r, OP SCRIPT("exec sleep 60") "}}");
+}
+static void open_stdin(rig *r)
+{
+    start_process(r, OP SCRIPT("cat") ",\"keep_stdin_open\":true}}");
+}
 
 static void ended(rig *r)
 {
     start_process(r, OP SCRIPT("echo hello; echo sorry >&2") "}}");
-    rig_do(r, true, "process.wait", OP ",\"handle\":\"%h\",\"condition\":\"tree_cleaned\"}", NULL, 0);
+    rig_do(r, true, "process.wait", OP ",\"handle\":\"%h\",\"condition\":\"tree_cleaned\"}", NULL,
+           0);
 }
 
 static void lone_output(rig *r)
@@ -67,7 +76,8 @@ static void lone_output(rig *r)
 static void open_writer(rig *r)
 {
     some_files(r);
-    rig_do(r, true, "file.open_writer", OP FILE_OF("new") ",\"mode\":\"create\"}", answer, sizeof answer);
+    rig_do(r, true, "file.open_writer", OP FILE_OF("new") ",\"mode\":\"create\"}", answer,
+           sizeof answer);
     assert_true(rig_text(answer, "writer", r->handle, sizeof r->handle));
 }
 
@@ -116,9 +126,12 @@ typedef struct request {
 static const request requests[] = {
     {"device.describe", "{}", NULL, true},
     {"directory.list",
-     "{\"expected_device_id\":\"device-1\",\"expected_generation\":%g,\"path\":\"%d\",\"offset\":0,\"limit\":9}", NULL,
-     true},
-    {"session.open", "{\"expected_device_id\":\"device-1\",\"expected_generation\":%g,\"protocol_version\":\"0.3\"}",
+     "{\"expected_device_id\":\"device-1\",\"expected_generation\":%g,\"path\":\"%d\",\"offset\":0,"
+     "\"limit\":9}",
+     NULL, true},
+    {"session.open",
+     "{\"expected_device_id\":\"device-1\",\"expected_generation\":%g,\"protocol_version\":\"0."
+     "3\"}",
      NULL, true},
     {"session.attach", "{}", NULL, false},
     {"session.keepalive", "{}", NULL, false},
@@ -129,24 +142,32 @@ static const request requests[] = {
     {"receipt.get", OP ",\"operation_id\":\"none\"}", NULL, false},
     {"file.stat", OP FILE_OF("there") "}", some_files, false},
     {"file.list", OP ",\"path\":{\"path\":\"%d\"},\"max_results\":9}", some_files, false},
-    {"file.find", OP ",\"root\":{\"path\":\"%d\"},\"pattern\":\"**/t*\",\"max_results\":9}", some_files, false},
+    {"file.find", OP ",\"root\":{\"path\":\"%d\"},\"pattern\":\"**/t*\",\"max_results\":9}",
+     some_files, false},
     {"file.search",
-     OP ",\"root\":{\"path\":\"%d\"},\"query\":\"t[a-z]+\",\"mode\":\"regex\",\"max_results\":9,\"max_line_length\":99}",
+     OP ",\"root\":{\"path\":\"%d\"},\"query\":\"t[a-z]+\",\"mode\":\"regex\",\"max_results\":9,"
+        "\"max_line_length\":99}",
      lines, false},
-    {"file.read_text", OP FILE_OF("lines") ",\"line_limit\":9,\"max_line_length\":99}", lines, false},
-    {"file.write_text", OP FILE_OF("new") ",\"mode\":\"create\",\"text\":\"hello\"}", some_files, false},
+    {"file.read_text", OP FILE_OF("lines") ",\"line_limit\":9,\"max_line_length\":99}", lines,
+     false},
+    {"file.write_text", OP FILE_OF("new") ",\"mode\":\"create\",\"text\":\"hello\"}", some_files,
+     false},
     {"file.patch_text",
-     OP FILE_OF("lines") ",\"patch_format\":\"unified_diff\",\"patch\":\"--- a\\n+++ b\\n@@ -1,2 +1,2 @@\\n "
+     OP FILE_OF("lines") ",\"patch_format\":\"unified_diff\",\"patch\":\"--- a\\n+++ b\\n@@ -1,2 "
+                         "+1,2 @@\\n "
                          "one\\n-two\\n+TWO\\n\"}",
      lines, false},
     {"file.mkdir", OP FILE_OF("made") "}", some_files, false},
-    {"file.copy", OP ",\"source\":{\"path\":\"%d/there\"},\"destination\":{\"path\":\"%d/copied\"}}", some_files,
+    {"file.copy",
+     OP ",\"source\":{\"path\":\"%d/there\"},\"destination\":{\"path\":\"%d/copied\"}}", some_files,
      false},
-    {"file.move", OP ",\"source\":{\"path\":\"%d/there\"},\"destination\":{\"path\":\"%d/moved\"}}", some_files, false},
+    {"file.move", OP ",\"source\":{\"path\":\"%d/there\"},\"destination\":{\"path\":\"%d/moved\"}}",
+     some_files, false},
     {"file.remove", OP FILE_OF("there") ",\"expected_kind\":\"file\"}", some_files, false},
     {"file.open_writer", OP FILE_OF("new") ",\"mode\":\"create\"}", some_files, false},
     {"file.commit_writer",
-     OP ",\"writer\":\"%h\",\"transferred_bytes\":5,\"transfer_digest\":{\"algorithm\":\"sha256\",\"value\":"
+     OP ",\"writer\":\"%h\",\"transferred_bytes\":5,\"transfer_digest\":{\"algorithm\":\"sha256\","
+        "\"value\":"
         "\"2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824\"}}",
      sealed_writer, false},
     {"file.abort_writer", OP ",\"writer\":\"%h\"}", open_writer, false},
@@ -156,7 +177,8 @@ static const request requests[] = {
     {"process.start", OP SCRIPT("exec true") "}}", NULL, false},
     {"process.inspect", OP ",\"handle\":\"%h\"}", ended, false},
     {"process.wait", OP ",\"handle\":\"%h\",\"condition\":\"tree_cleaned\"}", ended, false},
-    {"process.write_stdin", OP ",\"handle\":\"%h\",\"data\":{\"encoding\":\"base64\",\"data\":\"b25lCg\"}}", open_stdin,
+    {"process.write_stdin",
+     OP ",\"handle\":\"%h\",\"data\":{\"encoding\":\"base64\",\"data\":\"b25lCg\"}}", open_stdin,
      false},
     {"process.close_stdin", OP ",\"handle\":\"%h\"}", open_stdin, false},
     {"process.signal", OP ",\"handle\":\"%h\",\"signal\":\"terminate\"}", running, false},
@@ -164,10 +186,12 @@ static const request requests[] = {
     {"process.release", OP ",\"handle\":\"%h\"}", ended, false},
     {"output.read", OP ",\"reference\":\"%r\",\"start_offset\":0}", ended, false},
     {"output.release", OP ",\"reference\":\"%r\"}", lone_output, false},
-    {"port.inspect", OP ",\"target\":{\"protocol\":\"tcp\",\"address\":\"loopback\",\"port\":9}}", NULL, false},
+    {"port.inspect", OP ",\"target\":{\"protocol\":\"tcp\",\"address\":\"loopback\",\"port\":9}}",
+     NULL, false},
     {"port.wait",
      "{\"context\":{\"operation_id\":\"%o\",\"timeout_ms\":5}"
-     ",\"target\":{\"protocol\":\"tcp\",\"address\":\"loopback\",\"port\":9},\"desired_status\":\"listening\"}",
+     ",\"target\":{\"protocol\":\"tcp\",\"address\":\"loopback\",\"port\":9},\"desired_status\":"
+     "\"listening\"}",
      NULL, false},
 };
 
@@ -216,8 +240,9 @@ static size_t attempt(const request *q, rig *r, size_t n)
         rig_wait(r, r->has_ended);
         assert_int_equal(r->status, 1);
         assert_string_equal(r->message, "out of memory");
-    } else if (n == 0 && strcmp(q->method, "receipt.get") != 0 && strcmp(q->method, "port.wait") != 0 &&
-               strcmp(q->method, "session.attach") != 0 && strstr(answer, "\"result\"") == NULL)
+    } else if (n == 0 && strcmp(q->method, "receipt.get") != 0 &&
+               strcmp(q->method, "port.wait") != 0 && strcmp(q->method, "session.attach") != 0 &&
+               strstr(answer, "\"result\"") == NULL)
         fail_msg("%s does not work at all: %s", q->method, answer);
     settle(r);
     return count;
@@ -245,7 +270,8 @@ static void test_every_method_that_is_offered_was_tried(void **state)
     start(&r);
     for (size_t i = 0; i < TCI_EIP_METHOD_COUNT; i++) {
         const tci_method *m = &tci_eip_methods[i];
-        bool is_there = tci_str_eq(m->name, TC_STR("initialize")) || !tci_device_offers(r.device, m);
+        bool is_there =
+            tci_str_eq(m->name, TC_STR("initialize")) || !tci_device_offers(r.device, m);
         for (size_t j = 0; j < sizeof requests / sizeof *requests && !is_there; j++)
             is_there = tci_str_eq(m->name, tci_str(requests[j].method));
         if (!is_there)
@@ -336,10 +362,12 @@ static void test_a_link_begins_or_ends_when_memory_runs_out(void **state)
         char text[8 * 1024];
         start(&r);
         size_t len = rig_request(&r, false, "initialize",
-                                 "{\"supported_protocol_versions\":[\"0.3\"],\"client\":{\"name\":\"t\",\"version\":\"1\"}}",
+                                 "{\"supported_protocol_versions\":[\"0.3\"],\"client\":{\"name\":"
+                                 "\"t\",\"version\":\"1\"}}",
                                  text, sizeof text);
         tci_mem_fail_at(n);
-        bool is_answered = rig_send(&r, text, len) && rig_answer(&r, r.next_id, answer, sizeof answer);
+        bool is_answered =
+            rig_send(&r, text, len) && rig_answer(&r, r.next_id, answer, sizeof answer);
         if (n == 0) {
             count = tci_mem_count();
             assert_true(is_answered);

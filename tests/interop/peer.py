@@ -15,7 +15,7 @@ import threading
 import time
 
 from a13n_envd_client import EIPDeviceConnection, EIPMethodError, HttpTransport, StdioTransport
-from a13n_envd_client.eip.v1 import METHODS
+from a13n_envd_client.eip.v1 import METHODS, EIPPath
 
 MIB = 1024 * 1024
 FULL = bool(os.environ.get("TC_FULL"))
@@ -286,7 +286,6 @@ async def download(session, path, byte_range=None):
 
 
 def to_path(path):
-    from a13n_envd_client.eip.v1 import EIPPath
     return EIPPath(path=os.fspath(path))
 
 
@@ -296,8 +295,8 @@ def to_path(path):
 class Raw:
     """A daemon on pipes, spoken to by hand: frames as they are, answers as they come."""
 
-    def __init__(self, place, env=None, program=None, **more):
-        self.child = place.start(env or place.settings(**more), program)
+    def __init__(self, place, program=None, arguments=(), **more):
+        self.child = place.start(place.settings(**more), program, arguments)
         self.number = 0
         self.generation = self.session = None
         self.early = {}
@@ -376,6 +375,7 @@ class Wire:
     def __init__(self, place, port=None, tls=None):
         self.place = place
         self.socket = socket.create_connection(("127.0.0.1", port or place.port), LONG_S)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls is not None:
             self.socket = tls.wrap_socket(self.socket, server_hostname="localhost")
         self.stream = self.socket.makefile("rb")

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from a13n_envd_client import EIPTransportError
 from carrier_tests import *  # noqa: F401,F403  (all tests of every carrier)
-from peer import (LONG_S, argv, call, everything, gone, mark, out, refused, said, sh, shell, start, wait)
+from peer import LONG_S, call, coded, everything, mark, out, refused, said, sh, shell, start, wait
 
 
 @pytest.fixture
@@ -43,7 +43,6 @@ async def test_processes_outlive_the_connection(place):
         await device._requester._transport.close()  # as a client that died: nothing is closed in the protocol
         later = await place.connect()
         again = await later.attach_session(descriptor)
-        from peer import coded
         await call(again, "process.write_stdin", handle=p.handle.root, data=coded(b"it\n"))
         assert (await wait(again, p)).status.exit_code == 0
         assert await everything(again, p.output.stdout.reference) == b"got it\n"

@@ -46,6 +46,7 @@ async def test_output_of_default_size_fits_the_raised_client(place):
         assert len(page.data) > MIB
 
 
+@pytest.mark.better("a full page and a preview together pass its own response limit")
 async def test_output_of_default_size_with_the_default_client(place):
     """With limits that fit the client as it comes, all of a large output is read."""
     limits = {"max_response_bytes": MIB, "max_output_preview_bytes": 64 * 1024}

@@ -14,7 +14,7 @@ import termios
 
 import pytest
 from a13n_envd_client import EIPDeviceConnection, StdioTransport
-from peer import LONG_S, Raw, argv, at, environment, gone, mark, said, until
+from peer import LONG_S, Raw, argv, at, environment, gone, mark, said, to_path, until
 
 # ---- names and versions
 
@@ -256,7 +256,6 @@ async def test_case_32_staged_files_of_a_killed_daemon(place, drop_in):
                                                    stdout=asyncio.subprocess.PIPE, env=place.settings())
     device = await EIPDeviceConnection.initialize(StdioTransport.from_process(process), expected_device_id="device-1")
     session = await device.open_session()
-    from peer import to_path
     writer = session.open_writer(to_path(f), mode="replace")
     await writer.__aenter__()
     await writer.write(b"z" * 100_000)

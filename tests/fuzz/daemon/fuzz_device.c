@@ -16,7 +16,8 @@
 #include <unistd.h>
 
 /* <sys/mount.h> cannot be had together with <linux/mount.h>. */
-int mount(const char *source, const char *target, const char *type, unsigned long flags, const void *data);
+int mount(const char *source, const char *target, const char *type, unsigned long flags,
+          const void *data);
 
 #define RECORDED "/work/p"
 
@@ -113,7 +114,7 @@ static void configure(fuzz_device *f)
 #define X(name, value) f->config.limits.name = value;
     TCI_LIMITS(X)
 #undef X
-    f->config.limits.max_operation_duration_ms = 50; /* what waits must not wait for long */
+    f->config.limits.max_operation_duration_ms = 5; /* what waits must not wait for long */
     f->config.idle_timeout_ms = 1800000;
     f->config.disconnect_grace_ms = 30000;
     f->config.directory_discovery = true;
@@ -128,7 +129,8 @@ static void make_device(fuzz_device *f)
     tc_err err;
     must(tci_device_new(f->loop, &f->config, &f->device, &err) == 0, err.msg);
     f->device->generation = UINT64_C(100000000000000001); /* as recorded */
-    f->device->descriptor.generation = f->device->session_descriptor.generation = f->device->generation;
+    f->device->descriptor.generation = f->device->session_descriptor.generation =
+        f->device->generation;
     (void)snprintf(f->device->generation_text, sizeof f->device->generation_text, "0000000000001");
 }
 

@@ -54,13 +54,15 @@ static void check_output(memory_stream *m)
     tci_frames_event event = TCI_FRAMES_FRAME;
     while (at < m->out_len && event == TCI_FRAMES_FRAME) {
         tci_frame f;
-        if (tci_frames_next(&m->frames, tci_str_of(m->out + at, m->out_len - at), &used, &event, &f, &err) < 0)
+        if (tci_frames_next(&m->frames, tci_str_of(m->out + at, m->out_len - at), &used, &event, &f,
+                            &err) < 0)
             abort();
         at += used;
         if (event == TCI_FRAMES_FRAME)
             check_frame(&f);
     }
-    memmove(m->out, m->out + at, m->out_len - at);
+    if (at > 0)
+        memmove(m->out, m->out + at, m->out_len - at);
     m->out_len -= at;
 }
 
@@ -98,7 +100,10 @@ static int shutdown_write(tci_stream *base, tc_err *err)
     return 0;
 }
 
-static void close_stream(tci_stream *base) { TCI_CONTAINER(base, memory_stream, base)->is_closed = true; }
+static void close_stream(tci_stream *base)
+{
+    TCI_CONTAINER(base, memory_stream, base)->is_closed = true;
+}
 
 static const tci_stream_vtable vtable = {read_some, write_some, want, shutdown_write, close_stream};
 
@@ -131,7 +136,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while (!m.has_ended) {
         if (m.wanted != 0 && !m.is_closed)
             m.base.on_ready(&m.base, m.wanted);
-        tci_loop_turn(f->loop, m.wanted == 0 ? 20 : 0);
+        tci_loop_turn(f->loop, m.wanted == 0 ? 2 : 0);
         check_output(&m);
     }
     fuzz_device_settle(f);
