@@ -33,6 +33,16 @@ static inline bool tci_add_u64(uint64_t a, uint64_t b, uint64_t *ret)
 {
     return !__builtin_add_overflow(a, b, ret);
 }
+/* Times: from outside in milliseconds, inside in nanoseconds; what does not fit is as late as can be. */
+static inline int64_t tci_ms_to_ns(uint64_t ms)
+{
+    return ms > INT64_MAX / 1000000 ? INT64_MAX : (int64_t)ms * 1000000;
+}
+static inline int64_t tci_add_ns(int64_t at_ns, int64_t more_ns)
+{
+    int64_t sum;
+    return __builtin_add_overflow(at_ns, more_ns, &sum) ? INT64_MAX : sum;
+}
 static inline uint64_t tci_min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static inline uint64_t tci_max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
 static inline size_t tci_min_size(size_t a, size_t b) { return a < b ? a : b; }

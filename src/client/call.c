@@ -93,7 +93,7 @@ static int64_t patience_ns(const tci_ask *ask, const char **ret_why)
         deadline += (int64_t)ANSWER_SLACK_MS * 1000000; /* the other side says so itself, first */
     if (mine == 0)
         return deadline;
-    mine = tci_clock_mono_ns() + mine * 1000000;
+    mine = tci_add_ns(tci_clock_mono_ns(), tci_ms_to_ns((uint64_t)mine));
     if (deadline != 0 && deadline <= mine)
         return deadline;
     *ret_why = "no answer in time";
@@ -169,6 +169,10 @@ static tc_outcome outcome_of_error(const tci_eip_error_data *d)
 {
     if (d->error_type == TCI_EIP_ERROR_TYPE_UNKNOWN_OUTCOME ||
         d->error_type == TCI_EIP_ERROR_TYPE_OPERATION_IN_PROGRESS)
+        return TC_OUTCOME_UNKNOWN;
+    /* The same operation has ended before, and its answer is gone: it did run, somehow. */
+    if (d->error_type == TCI_EIP_ERROR_TYPE_CONFLICT && !d->has_receipt &&
+        d->retry_hint == TCI_EIP_RETRY_HINT_RECONCILE_FIRST)
         return TC_OUTCOME_UNKNOWN;
     switch (d->dispatch_stage) {
     case TCI_EIP_DISPATCH_STAGE_PRE_DISPATCH:

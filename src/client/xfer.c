@@ -152,7 +152,7 @@ static int wait_for(tci_xfer *x, tc_ctx *ctx, const bool *flag, bool take_block,
                     int64_t patience_ms, const char *what, tc_err *err)
 {
     tc_runtime *rt = x->conn->rt;
-    int64_t give_up = tci_clock_mono_ns() + patience_ms * 1000000;
+    int64_t give_up = tci_add_ns(tci_clock_mono_ns(), tci_ms_to_ns((uint64_t)patience_ms));
     int64_t deadline = tci_ctx_deadline_ns(ctx);
     bool is_patience = deadline == 0 || give_up < deadline;
     for (;;) {

@@ -679,7 +679,7 @@ static int listen_on(tci_http_carrier *c, const tci_config *config, tc_err *err)
         .user = c,
         .server = config->is_drop_in ? NULL : "telechird/" TC_VERSION,
         .max_connections = 1024,
-        .body_timeout_ms = (int64_t)config->limits.file_transfer_idle_ttl_ms,
+        .body_timeout_ms = (int64_t)config->limits.max_file_transfer_duration_ms,
     };
     if (tci_httpd_new(c->base.device->loop, &options, &c->httpd, err) < 0)
         return err->code;

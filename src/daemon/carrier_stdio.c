@@ -24,6 +24,7 @@ enum {
     BATCH_FRAMES = 8,
     BATCH_BYTES = 64 * 1024,
     WIRE_BYTES_MAX = 1024 * 1024,
+    IN_BYTES_QUEUED_MAX = 64 * 1024 * 1024, /* of uploads: read on when workers have caught up */
     OUT_BYTES_MAX = 64 * 1024 * 1024
 };
 
@@ -92,7 +93,7 @@ static bool is_stopping(const tci_stdio *s)
 
 static bool is_full(const tci_stdio *s)
 {
-    return s->out_bytes > OUT_BYTES_MAX;
+    return s->out_bytes > OUT_BYTES_MAX || s->base.device->inbound_bytes > IN_BYTES_QUEUED_MAX;
 }
 
 /* Blocks of a download are bounded by its window; the rest is caused by what is read. */

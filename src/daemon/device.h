@@ -50,6 +50,8 @@ typedef struct tci_device {
     size_t nrecords, nprocesses, nprocess_records, ntransfers, ntransfer_records;
     tci_spool_quota spool;
     uint64_t staged_bytes, staged_objects;
+    uint64_t inbound_bytes;  /* of uploads, received and not yet written */
+    uint64_t evidence_bytes; /* of all ledgers */
     uint64_t outputs_reclaimed, output_cleanup_failures, staging_cleanup_failures;
     uint64_t next_handle[TCI_HANDLE_KINDS];
     uint64_t next_evidence;

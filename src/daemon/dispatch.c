@@ -287,7 +287,7 @@ static void stop_async(tci_req *r)
 void tci_req_cancel(tci_req *r)
 {
     atomic_store(&r->cancel.is_cancelled, true);
-    if (r->method->where == TCI_WHERE_ASYNC)
+    if (r->where == TCI_WHERE_ASYNC)
         stop_async(r);
 }
 
@@ -316,33 +316,11 @@ static void work_done(tci_job *job)
     finish(r);
 }
 
-/* Where this request runs, when the table's answer depends on the file system: facts of a file are asked
- * for on the loop thread unless the answer may have to come from afar, and a small file in memory is
- * written there, since nothing can wait and changing threads costs more than the write. A link could lead
- * elsewhere, so the latter only on a machine that has no slow file system at all. */
-static tci_where place_of(tci_req *r)
-{
-    tci_mounts *m = &r->device->mounts;
-    size_t id = (size_t)(r->method - tci_eip_methods);
-    if (id != TCI_EIP_FILE_STAT && id != TCI_EIP_FILE_WRITE_TEXT)
-        return r->method->where;
-    tci_mounts_refresh(m, tci_loop_now_ns(r->device->loop));
-    if (id == TCI_EIP_FILE_STAT) {
-        const tci_eip_file_stat_params *p = r->params;
-        bool is_slow = tci_mounts_kind_of(m, p->path.path) == TCI_MOUNT_SLOW;
-        return is_slow ? TCI_WHERE_WORKER : TCI_WHERE_LOOP;
-    }
-    const tci_eip_file_write_text_params *p = r->params;
-    bool is_instant = p->text.len <= SMALL_TEXT_MAX && p->mode != TCI_EIP_WRITE_MODE_APPEND &&
-                      m->nslow == 0 && tci_mounts_kind_of(m, p->path.path) == TCI_MOUNT_MEMORY;
-    return is_instant ? TCI_WHERE_LOOP : TCI_WHERE_WORKER;
-}
-
 static void run(tci_req *r)
 {
     tci_device *d = r->device;
     tci_handler handler = tci_handlers[r->method - tci_eip_methods];
-    switch (place_of(r)) {
+    switch (r->where) {
     case TCI_WHERE_LOOP:
         r->rc = handler(r, &r->err);
         finish(r);
@@ -455,6 +433,27 @@ static int decode_params(tci_req *r, tc_err *err)
     return 0;
 }
 
+/* Where this request runs, when the table's answer depends on the file system: facts of a file are asked
+ * for on the loop thread, and a small file in memory is written there, since nothing can wait and changing
+ * threads costs more than the call. A link could lead anywhere, so both only on a machine that has no slow
+ * file system at all. */
+static tci_where place_of(tci_req *r)
+{
+    tci_mounts *m = &r->device->mounts;
+    size_t id = (size_t)(r->method - tci_eip_methods);
+    if (id != TCI_EIP_FILE_STAT && id != TCI_EIP_FILE_WRITE_TEXT)
+        return r->method->where;
+    tci_mounts_refresh(m, tci_loop_now_ns(r->device->loop));
+    if (id == TCI_EIP_FILE_STAT) {
+        bool is_slow = m->nslow > 0 || m->count == 0;
+        return is_slow ? TCI_WHERE_WORKER : TCI_WHERE_LOOP;
+    }
+    const tci_eip_file_write_text_params *p = r->params;
+    bool is_instant = p->text.len <= SMALL_TEXT_MAX && p->mode != TCI_EIP_WRITE_MODE_APPEND &&
+                      m->nslow == 0 && tci_mounts_kind_of(m, p->path.path) == TCI_MOUNT_MEMORY;
+    return is_instant ? TCI_WHERE_LOOP : TCI_WHERE_WORKER;
+}
+
 /* ---- the ledger ---- */
 
 static void put_canonical(const tci_req *r, tci_buf *out)
@@ -526,13 +525,13 @@ static int enter_ledger(tci_req *r, tc_err *err)
     if (ctx->has_timeout_ms)
         limit_ms = tci_min_u64(limit_ms, ctx->timeout_ms);
     r->operation_id = ctx->operation_id;
-    r->cancel.deadline_ns = tci_loop_now_ns(r->device->loop) + (int64_t)limit_ms * 1000000;
+    r->cancel.deadline_ns = tci_add_ns(tci_loop_now_ns(r->device->loop), tci_ms_to_ns(limit_ms));
 
     tci_record *rec = tci_ledger_find(&r->session->ledger, ctx->operation_id);
     if (rec != NULL)
         return meet_record(r, rec, err);
     /* Nobody can meet an operation that begins and ends inside this call and leaves no evidence. */
-    if (r->method->where == TCI_WHERE_LOOP && r->method->replay == TCI_REPLAY_ACTIVE)
+    if (r->where == TCI_WHERE_LOOP && r->method->replay == TCI_REPLAY_ACTIVE)
         return 0;
     if (tci_ledger_admit(&r->session->ledger, r, &r->record, err) < 0)
         return tci_req_fail(r, err, err->code, TCI_EIP_CAUSE_OPERATION_CAPACITY);
@@ -586,8 +585,10 @@ void tci_dispatch(tci_carrier *c, void *reply_to, tc_str text, char *own)
         if (rc == TC_E_INVALID)
             r->cause = &tci_eip_error_causes[TCI_EIP_CAUSE_BAD_PARAMS];
     }
-    if (rc == 0)
+    if (rc == 0) {
+        r->where = place_of(r);
         rc = enter_ledger(r, err);
+    }
     if (rc > 0)
         return;
     if (rc < 0) {

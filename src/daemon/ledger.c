@@ -11,6 +11,8 @@
 
 #include <stdio.h>
 
+#define EVIDENCE_BYTES_MAX (UINT64_C(64) << 20)         /* of one session */
+#define EVIDENCE_DEVICE_BYTES_MAX (UINT64_C(256) << 20) /* of all together */
 enum { EVIDENCE_IN_MEMORY_MAX = 16 * 1024, EVIDENCE_NAME_MAX = 48 };
 
 void tci_ledger_init(tci_ledger *l, tci_device *device)
@@ -19,6 +21,7 @@ void tci_ledger_init(tci_ledger *l, tci_device *device)
     l->device = device;
     tci_map_init(&l->records, device->map_seed);
     tci_list_init(&l->lru);
+    tci_list_init(&l->kept);
 }
 
 /* ---- large evidence on disk ---- */
@@ -68,6 +71,53 @@ static void remove_file(tci_device *d, uint64_t number)
 
 /* ---- records ---- */
 
+static void forget_evidence(tci_ledger *l, tci_record *rec)
+{
+    if (!tci_link_is_in(&rec->kept))
+        return;
+    tci_link_remove(&rec->kept);
+    l->evidence_bytes -= rec->evidence_len;
+    l->device->evidence_bytes -= rec->evidence_len;
+    if (rec->evidence_file != 0)
+        remove_file(l->device, rec->evidence_file);
+    tci_free(rec->evidence);
+    rec->evidence = NULL;
+    rec->evidence_file = 0;
+}
+
+/* Make room in the budget; false when this ledger cannot. */
+static bool find_budget(tci_ledger *l, uint64_t nbytes)
+{
+    while (l->evidence_bytes + nbytes > EVIDENCE_BYTES_MAX ||
+           l->device->evidence_bytes + nbytes > EVIDENCE_DEVICE_BYTES_MAX) {
+        tci_link *k = tci_list_first(&l->kept);
+        if (k == NULL)
+            return false;
+        forget_evidence(l, TCI_CONTAINER(k, tci_record, kept));
+    }
+    return true;
+}
+
+static void keep_evidence(tci_ledger *l, tci_record *rec, tc_str text)
+{
+    tc_err err;
+    if (text.ptr == NULL || !find_budget(l, text.len))
+        return; /* a repetition will be told that there is none */
+    if (text.len > EVIDENCE_IN_MEMORY_MAX) {
+        if (store_file(l->device, text, &rec->evidence_file, &err) < 0)
+            return;
+    } else {
+        rec->evidence = tci_mem_alloc(text.len);
+        if (rec->evidence == NULL)
+            return;
+        memcpy(rec->evidence, text.ptr, text.len);
+    }
+    rec->evidence_len = text.len;
+    tci_list_push_back(&l->kept, &rec->kept);
+    l->evidence_bytes += text.len;
+    l->device->evidence_bytes += text.len;
+}
+
 static void record_free(tci_ledger *l, tci_record *rec)
 {
     (void)tci_map_remove(&l->records, rec->operation_id);
@@ -77,9 +127,7 @@ static void record_free(tci_ledger *l, tci_record *rec)
         l->reserved_in_use = false;
     else
         l->device->nrecords--;
-    if (rec->evidence_file != 0)
-        remove_file(l->device, rec->evidence_file);
-    tci_free(rec->evidence);
+    forget_evidence(l, rec);
     tci_free(rec);
 }
 
@@ -96,6 +144,17 @@ tci_record *tci_ledger_find(const tci_ledger *l, tc_str operation_id)
     return tci_map_get(&l->records, operation_id);
 }
 
+/* One session's old evidence must not keep the others from working. */
+static bool evict_elsewhere(tci_device *d)
+{
+    TCI_LIST_EACH(&d->session_list, k)
+    {
+        if (tci_ledger_evict(&TCI_CONTAINER(k, tci_session, link)->ledger))
+            return true;
+    }
+    return false;
+}
+
 /* A place for one more record: free, made free, or the slot kept for reconciling. */
 static bool find_room(tci_ledger *l, const tci_method *m, bool *ret_reserved)
 {
@@ -104,7 +163,8 @@ static bool find_room(tci_ledger *l, const tci_method *m, bool *ret_reserved)
     size_t ordinary = l->nrecords - (l->reserved_in_use ? 1 : 0);
     while (ordinary >= limits->max_operation_records ||
            l->device->nrecords >= limits->max_device_operation_records) {
-        if (!tci_ledger_evict(l)) {
+        bool is_full = ordinary >= limits->max_operation_records;
+        if (!tci_ledger_evict(l) && (is_full || !evict_elsewhere(l->device))) {
             *ret_reserved = m->is_reconciling && !l->reserved_in_use;
             return *ret_reserved;
         }
@@ -143,23 +203,12 @@ void tci_ledger_settle(tci_ledger *l, tci_record *rec, bool is_error, tc_str bod
                        tci_eip_receipt_stage stage, tci_eip_receipt_outcome outcome,
                        tci_instant observed_at)
 {
-    tc_err err;
     rec->req = NULL;
     rec->is_error = is_error;
     rec->stage = stage;
     rec->outcome = outcome;
     rec->observed_at = observed_at;
-    rec->evidence_len = body.len;
-    if (body.ptr == NULL) {
-        rec->evidence = NULL; /* there is none to keep */
-    } else if (body.len > EVIDENCE_IN_MEMORY_MAX) {
-        if (store_file(l->device, body, &rec->evidence_file, &err) < 0)
-            rec->evidence_file = 0; /* a replay will say that the evidence is gone */
-    } else {
-        rec->evidence = tci_mem_alloc(body.len);
-        if (rec->evidence != NULL)
-            memcpy(rec->evidence, body.ptr, body.len);
-    }
+    keep_evidence(l, rec, body);
     tci_list_push_back(&l->lru, &rec->lru);
     rec->touched_ms = tci_loop_now_ms(l->device->loop);
 }
@@ -175,6 +224,10 @@ void tci_ledger_touch(tci_ledger *l, tci_record *rec)
         return;
     tci_link_remove(&rec->lru);
     tci_list_push_back(&l->lru, &rec->lru);
+    if (tci_link_is_in(&rec->kept)) {
+        tci_link_remove(&rec->kept);
+        tci_list_push_back(&l->kept, &rec->kept);
+    }
     rec->touched_ms = tci_loop_now_ms(l->device->loop);
 }
 

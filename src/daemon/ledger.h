@@ -15,7 +15,8 @@
 struct tci_device;
 
 typedef struct tci_record {
-    tci_link lru; /* terminal ones, oldest access first */
+    tci_link lru;  /* terminal ones, oldest access first */
+    tci_link kept; /* those with evidence, oldest access first */
     tc_str operation_id; /* behind this struct */
     const tci_method *method;
     uint8_t digest[TCI_SHA256_BYTES]; /* of terminal-evidence methods */
@@ -35,7 +36,8 @@ typedef struct tci_record {
 typedef struct tci_ledger {
     struct tci_device *device;
     tci_map records;
-    tci_list lru;
+    tci_list lru, kept;
+    uint64_t evidence_bytes;
     size_t nrecords;
     bool reserved_in_use;
 } tci_ledger;

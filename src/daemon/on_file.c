@@ -15,7 +15,8 @@
 #include "ops/search.h"
 #include "ops/text_cursors.h"
 
-enum { PAGE_RESERVE_BYTES = 4096 };
+/* A patch is applied in memory; its source is bounded apart from what files may be. */
+enum { PAGE_RESERVE_BYTES = 4096, PATCH_SOURCE_MAX = 256 * 1024 * 1024 };
 
 /* ---- records ---- */
 
@@ -318,7 +319,7 @@ int tci_on_file_patch_text(tci_req *r, tc_err *err)
     tci_file_info info;
     tci_patch_text in = {.path = p->path.path,
                          .patch = p->patch,
-                         .max_bytes = tci_write_max(r->device),
+                         .max_bytes = tci_min_u64(tci_write_max(r->device), PATCH_SOURCE_MAX),
                          .journal = r->device->journal};
     if (tci_ops_patch_text(&in, &r->cancel, &info, &res->hunks_applied, err) < 0)
         return err->code;

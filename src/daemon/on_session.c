@@ -229,7 +229,9 @@ int tci_on_operation_cancel(tci_req *r, tc_err *err)
     tci_eip_operation_cancel_result *res = r->result;
     TCI_UNUSED(err);
     tci_record *rec = tci_ledger_find(&r->session->ledger, p->target_operation_id);
-    if (rec == NULL) {
+    if (tci_str_eq(p->target_operation_id, r->operation_id)) {
+        res->status = TCI_EIP_CANCEL_STATUS_CANCELLATION_REQUESTED; /* of itself: granted, and over */
+    } else if (rec == NULL) {
         res->status = TCI_EIP_CANCEL_STATUS_NOT_FOUND;
     } else if (rec->req == NULL) {
         res->status = TCI_EIP_CANCEL_STATUS_ALREADY_TERMINAL;

@@ -88,6 +88,7 @@ int tci_on_file_close_reader(tci_req *r, tc_err *err)
         return err->code;
     if (t->state != TCI_TRANSFER_ENDED)
         return tc_err_set(err, TC_E_BAD_HANDLE, "the reader has not ended");
+    t->is_closed = true;
     res->completion.produced_bytes = t->produced;
     return put_digest(r, t->digest, &res->completion.digest, err);
 }

@@ -7,6 +7,9 @@
 #include "daemon/process.h"
 
 #include "daemon/device.h"
+#include "daemon/totals.h"
+
+enum { SPOOL_LEAST_BYTES = 64 * 1024 };
 
 /* ---- outputs ---- */
 
@@ -255,6 +258,7 @@ static void on_exec_done(tci_exec *exec)
     p->on_done(p); /* p may be gone after it */
     s->nprocesses--;
     s->device->nprocesses--;
+    tci_totals_touch(s->device->totals);
     tci_session_check_closed(s);
     tci_session_unref(s); /* the process's own reference */
 }
@@ -266,6 +270,11 @@ static int check_capacity(const tci_session *s, tc_err *err)
         s->processes.nitems >= l->max_process_records ||
         s->device->nprocess_records >= l->max_device_process_records)
         return tc_err_set(err, TC_E_BUSY, "process capacity is unavailable");
+    /* Nothing is reserved, but a start that is sure to die of a full spool is refused while it is safe to
+     * ask again. */
+    uint64_t least = tci_min_u64(2 * l->max_output_bytes_per_stream, SPOOL_LEAST_BYTES);
+    if (tci_spool_quota_free_bytes(&s->spool) < (s->nprocesses + 1) * least)
+        return tc_err_set(err, TC_E_BUSY, "spool capacity is unavailable");
     return 0;
 }
 
@@ -355,6 +364,7 @@ int tci_process_start(tci_session *s, const tci_command *cmd, bool with_handle, 
         return rc;
     }
     p->is_live = true;
+    tci_totals_touch(s->device->totals);
     s->nprocesses++;
     s->device->nprocesses++;
     tci_session_ref(s);

@@ -35,6 +35,7 @@ struct tci_req {
     char *text;     /* body on the heap when it was handed over; else NULL */
     tci_eip_request env;
     const tci_method *method;
+    tci_where where; /* the method's, or what suits the file system it is about */
     struct tci_session *session; /* NULL for device methods */
     const void *params;
     void *result;

@@ -106,9 +106,12 @@ static int clear_stale(tci_runtime_dir *d, tc_str path, tc_str name, tc_err *err
     int n = snprintf(folder, sizeof folder, "%.*s/%.*s", TC_STR_ARG(path), TC_STR_ARG(name));
     if (n < 0 || (size_t)n >= sizeof folder)
         return tc_err_set(err, TC_E_TOO_BIG, "runtime path is too long");
-    if (tci_stage_journal_open(tci_str(folder), &journal, NULL, err) < 0)
+    tci_stage_replay replay;
+    if (tci_stage_journal_open(tci_str(folder), &journal, &replay, err) < 0)
         return err->code;
     tci_stage_journal_close(journal);
+    if (replay.left > 0)
+        return 0; /* staged files that could not be removed: their journal tries again next time */
     return remove_tree(d->parent, name, 0, err);
 }
 

@@ -8,11 +8,13 @@
 #include "daemon/carrier_http.h"
 #include "daemon/carrier_stdio.h"
 #include "net/fd.h"
+#include "plat/clock.h"
 #include "plat/proc.h"
 
 #include <stdio.h>
 
 enum { SERVE_JOBS_QUICK = 4, SERVE_JOBS_BULK = 4 };
+#define CLOSE_NS INT64_C(1000000000)
 
 typedef struct serving {
     tci_loop *loop;
@@ -78,12 +80,21 @@ static int open_transport(serving *s, const tci_config *config, tc_err *err)
     return tc_err_set(err, TC_E_UNSUPPORTED, "transport reverse_websocket is not available");
 }
 
+/* Give everything back. What still hangs (a call on a file system that does not answer) is left to the end
+ * of the process, after a second: nothing that it could touch is freed then. */
 static void close_all(serving *s)
 {
+    int64_t until_ns = tci_clock_mono_ns() + CLOSE_NS;
     tci_signal_close(&s->term);
     tci_signal_close(&s->intr);
-    while (tci_loop_pending_jobs(s->loop) > 0)
+    while (tci_loop_pending_jobs(s->loop) > 0 && tci_clock_mono_ns() < until_ns)
         tci_loop_turn(s->loop, 100);
+    bool is_clean = tci_loop_pending_jobs(s->loop) == 0 &&
+                    (s->device == NULL || (s->device->nsessions == 0 && s->device->ninflight == 0));
+    if (!is_clean) {
+        tci_runtime_dir_close(s->device->runtime);
+        return;
+    }
     tci_device_free(s->device);
     tci_loop_free(s->loop);
 }

@@ -144,6 +144,8 @@ static void on_retention(tci_timer *t)
     oldest = earlier(oldest, tci_output_expire(s, now - ttl));
     tci_transfer_expire(s, now - (int64_t)l->file_transfer_record_ttl_ms);
     int64_t wait = oldest < 0 ? ttl : oldest + ttl - now + 1;
+    if (s->transfers.nitems > 0 && wait > (int64_t)l->file_transfer_record_ttl_ms)
+        wait = (int64_t)l->file_transfer_record_ttl_ms;
     if (tci_timer_start(t, wait, &err) < 0)
         tci_session_close(s, NULL); /* a session that cannot forget must end */
 }

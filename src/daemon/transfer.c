@@ -8,6 +8,7 @@
 #include "daemon/transfer.h"
 
 #include "daemon/device.h"
+#include "daemon/totals.h"
 
 enum { BLOCK_HEADROOM = TCI_FRAME_HEADROOM + TCI_EIPD_FIXED_BYTES + 2 * TCI_HANDLE_TEXT_MAX };
 
@@ -22,7 +23,7 @@ static int64_t now_ns(const tci_transfer *t) { return tci_loop_now_ns(t->session
 static int arm_expiry(tci_transfer *t, tc_err *err)
 {
     const tci_limits *l = &t->session->device->config->limits;
-    int64_t idle = t->progress_ns + (int64_t)l->file_transfer_idle_ttl_ms * 1000000;
+    int64_t idle = tci_add_ns(t->progress_ns, tci_ms_to_ns(l->file_transfer_idle_ttl_ms));
     return tci_timer_start_at(&t->expiry, idle < t->expires_ns ? idle : t->expires_ns, err);
 }
 
@@ -60,9 +61,8 @@ static int transfer_new(tci_session *s, bool is_writer, uint64_t timeout_ms, tci
     t->handle = tci_str_of(t->handle_text, tci_device_handle(d, kind, t->handle_text));
     tci_timer_init(&t->expiry, d->loop, on_expiry);
     t->progress_ns = now_ns(t);
-    t->expires_ns = t->progress_ns +
-                    (int64_t)tci_min_u64(timeout_ms, d->config->limits.max_file_transfer_duration_ms) *
-                        1000000;
+    uint64_t most_ms = tci_min_u64(timeout_ms, d->config->limits.max_file_transfer_duration_ms);
+    t->expires_ns = tci_add_ns(t->progress_ns, tci_ms_to_ns(most_ms));
     int rc = arm_expiry(t, err);
     if (rc == 0)
         rc = tci_map_put(&s->transfers, t->handle, t, err);
@@ -72,6 +72,7 @@ static int transfer_new(tci_session *s, bool is_writer, uint64_t timeout_ms, tci
         return rc;
     }
     t->is_live = true;
+    tci_totals_touch(d->totals);
     s->ntransfers++;
     d->ntransfers++;
     d->ntransfer_records++;
@@ -176,6 +177,8 @@ static void release(tci_transfer *t)
     tci_file_close(&t->file);
     if (t->is_writer && t->state != TCI_TRANSFER_COMMITTED)
         tci_stage_abort(&t->stage);
+    s->device->inbound_bytes -= t->nqueued_bytes;
+    t->nqueued_bytes = 0;
     drop_chunks(&t->queue);
     drop_chunks(&t->working);
     drop_blocks(t);
@@ -183,6 +186,7 @@ static void release(tci_transfer *t)
     s->ntransfers--;
     s->device->ntransfers--;
     tci_transfer_touch(t);
+    tci_totals_touch(s->device->totals);
     tci_session_check_closed(s);
     tci_session_unref(s);
 }
@@ -227,7 +231,7 @@ static void made_progress(tci_transfer *t) { t->progress_ns = now_ns(t); }
 
 bool tci_transfer_reset(tci_transfer *t, tci_eipd_status status, uint64_t offset, bool tell_front)
 {
-    if (t->state > TCI_TRANSFER_ENDED)
+    if (t->state > TCI_TRANSFER_ENDED || t->is_closed)
         return false;
     const tci_front *front = t->front;
     t->state = TCI_TRANSFER_RESET;
@@ -243,7 +247,7 @@ static void on_expiry(tci_timer *timer)
     tc_err err;
     tci_transfer *t = TCI_CONTAINER(timer, tci_transfer, expiry);
     const tci_limits *l = &t->session->device->config->limits;
-    int64_t idle = t->progress_ns + (int64_t)l->file_transfer_idle_ttl_ms * 1000000;
+    int64_t idle = tci_add_ns(t->progress_ns, tci_ms_to_ns(l->file_transfer_idle_ttl_ms));
     int64_t now = now_ns(t);
     if (t->state == TCI_TRANSFER_COMMITTING)
         return;
@@ -425,6 +429,7 @@ static void write_done(tci_job *job)
         tci_chunk *c = TCI_CONTAINER(k, tci_chunk, link);
         t->received = c->end;
         t->nqueued_bytes -= c->payload.len;
+        t->session->device->inbound_bytes -= c->payload.len;
         t->front->on_consumed(t, c); /* takes the chunk over */
         if (t->state != TCI_TRANSFER_ACTIVE)
             break;
@@ -501,6 +506,7 @@ int tci_writer_push_own(tci_transfer *t, uint64_t offset, tci_chunk *chunk, tc_e
     }
     chunk->end = t->announced;
     t->nqueued_bytes += chunk->payload.len;
+    t->session->device->inbound_bytes += chunk->payload.len;
     made_progress(t);
     tci_list_push_back(&t->queue, &chunk->link);
     pump_writer(t);
@@ -578,7 +584,8 @@ void tci_transfer_end_all(tci_session *s)
 {
     size_t at = 0;
     for (tci_transfer *t; (t = tci_map_next(&s->transfers, &at)) != NULL;)
-        (void)tci_transfer_reset(t, TCI_EIPD_STATUS_CANCELLED, tci_transfer_progress(t), true);
+        if (t->is_live)
+            (void)tci_transfer_reset(t, TCI_EIPD_STATUS_CANCELLED, tci_transfer_progress(t), true);
 }
 
 void tci_transfer_forget_all(tci_session *s)

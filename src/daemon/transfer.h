@@ -63,6 +63,7 @@ struct tci_transfer {
     char handle_text[TCI_HANDLE_TEXT_MAX];
     char *path; /* writer: the destination as requested */
     bool is_writer;
+    bool is_closed; /* reader: its evidence was asked for; it stays as it is */
     bool is_live; /* counts as active */
     tci_transfer_state state;
     const tci_front *front; /* NULL: none attached */

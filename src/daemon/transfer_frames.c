@@ -122,6 +122,8 @@ static bool is_silent(const tci_transfer *t, const tci_eipd *e)
 {
     if (t->state < TCI_TRANSFER_ENDED)
         return false;
+    if (t->is_closed)
+        return e->kind == TCI_EIPD_CREDIT || e->kind == TCI_EIPD_RESET;
     if (t->is_writer)
         return t->state == TCI_TRANSFER_RESET ||
                (t->state >= TCI_TRANSFER_COMMITTING && e->kind == TCI_EIPD_RESET);

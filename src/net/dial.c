@@ -4,6 +4,7 @@
  * Loop thread. Invariant: `stream` is the top of what is built so far; the next carrier takes it
  * over when this one is open. */
 #include "net/dial.h"
+#include "base/num.h"
 
 #include "base/mem.h"
 #include "net/tcp.h"
@@ -128,7 +129,7 @@ int tci_dial_open(tci_loop *loop, const tci_url *url, tci_tls_ctx *tls, const tc
     memcpy(d->host, url->host, sizeof d->host);
     if (timeout_ms <= 0)
         timeout_ms = DEFAULT_TIMEOUT_MS;
-    d->deadline_ns = tci_loop_now_ns(loop) + timeout_ms * 1000000;
+    d->deadline_ns = tci_add_ns(tci_loop_now_ns(loop), tci_ms_to_ns((uint64_t)timeout_ms));
     if (url->is_tls)
         d->tls = tci_tls_ctx_hold(tls);
     int rc = 0;

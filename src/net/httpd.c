@@ -103,9 +103,10 @@ static void set_timer(tci_httpd_conn *c)
     int64_t due = next_deadline_ms(c);
     tc_err err;
     /* A timer that fires too early looks again; so it is not moved for every byte. */
-    if (due == INT64_MAX || (tci_timer_is_armed(&c->timer) && c->timer.due_ns <= due * 1000000))
+    int64_t due_ns = due < 0 ? 0 : tci_ms_to_ns((uint64_t)due);
+    if (due == INT64_MAX || (tci_timer_is_armed(&c->timer) && c->timer.due_ns <= due_ns))
         return;
-    if (tci_timer_start_at(&c->timer, due * 1000000, &err) < 0)
+    if (tci_timer_start_at(&c->timer, due_ns, &err) < 0)
         give_up_later(c);
 }
 

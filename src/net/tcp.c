@@ -4,6 +4,7 @@
  * net/fd.c. Loop thread; name lookup is a job. Invariant: a lookup cannot be stopped, so it is an
  * object of its own that survives a cancelled connect and shares nothing with it. */
 #include "net/tcp.h"
+#include "base/num.h"
 
 #include "base/mem.h"
 #include "base/str.h"
@@ -347,7 +348,7 @@ int tci_tcp_connect_open(tci_loop *loop, tc_str host, uint16_t port, int64_t tim
     tci_timer_init(&c->timer, loop, on_connect_timer);
     if (timeout_ms <= 0)
         timeout_ms = DEFAULT_TIMEOUT_MS;
-    c->deadline_ns = tci_loop_now_ns(loop) + timeout_ms * 1000000;
+    c->deadline_ns = tci_add_ns(tci_loop_now_ns(loop), tci_ms_to_ns((uint64_t)timeout_ms));
     c->naddrs = known_addresses(host, port, c->addrs);
     if (c->naddrs > 0)
         tci_loop_later(loop, &c->later);

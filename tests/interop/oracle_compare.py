@@ -423,6 +423,7 @@ class Run:
     def generic(self, answer, has_identity):
         answer = TIME.sub('"T"', answer).replace(str(self.generation), "GENERATION")
         answer = HANDLE.sub(lambda m: f"{m[1]}-@-{'n' if m[1] in ('output', 'process') else m[3]}", answer)
+        answer = re.sub(r"\.eip-stage-[0-9a-f]{32}", ".eip-stage-N", answer)
         if has_identity:
             answer = re.sub(r'"request_digest":"[0-9a-f]{64}"', '"request_digest":"D"', answer)
         return answer

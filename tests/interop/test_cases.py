@@ -397,12 +397,12 @@ async def test_case_36_two_clients_edit_one_file(place):
 
 @pytest.mark.long
 @pytest.mark.better("more than 10,000 entries")
-async def test_case_42_huge_folder(place, carrier):
+async def test_case_42_huge_folder(place):
     count = 200_000
     os.mkdir(place.path("huge"))
     for i in range(count):
         os.close(os.open(place.path("huge", f"entry-{i:06}"), os.O_CREAT | os.O_WRONLY))
-    async with carrier(client_limit=16 * MIB) as device, await device.open_session() as session:
+    async with place.stdio(client_limit=16 * MIB) as device, await device.open_session() as session:
         seen, offset = 0, 0
         while True:
             page = await call(session, "file.list", path=at(place.path("huge")), offset=offset, max_results=8000)
