@@ -13,8 +13,8 @@ struct tci_arena_chunk;
 typedef struct tci_arena {
     struct tci_arena_chunk *chunk; /* newest first */
     char *at, *end;
-    size_t used;  /* bytes handed out and reserved, without chunk headers */
-    size_t limit; /* 0: none */
+    size_t used;    /* bytes handed out and reserved, without chunk headers */
+    size_t limit;   /* 0: none */
     tc_code failed; /* why the last request was refused; TC_OK: none was */
 } tci_arena;
 

@@ -6,9 +6,15 @@
 
 #include "base/buf.h"
 
-static inline size_t tci_base64_encoded_len(size_t n) { return n / 3 * 4 + (n % 3 ? n % 3 + 1 : 0); }
+static inline size_t tci_base64_encoded_len(size_t n)
+{
+    return n / 3 * 4 + (n % 3 ? n % 3 + 1 : 0);
+}
 /* Upper bound for the decoded length of n characters. */
-static inline size_t tci_base64_decoded_max(size_t n) { return n / 4 * 3 + 3; }
+static inline size_t tci_base64_decoded_max(size_t n)
+{
+    return n / 4 * 3 + 3;
+}
 
 /* Writes exactly tci_base64_encoded_len(s.len) characters. */
 void tci_base64_encode(tc_str s, char *out);

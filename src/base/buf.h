@@ -22,8 +22,14 @@ void tci_buf_clear(tci_buf *b); /* keeps capacity; forgets failure */
 /* Give memory back when more than keep_bytes are held and the buffer is empty. */
 void tci_buf_trim(tci_buf *b, size_t keep_bytes);
 
-static inline bool tci_buf_ok(const tci_buf *b) { return b->failed == TC_OK; }
-static inline tc_str tci_buf_str(const tci_buf *b) { return tci_str_of(b->ptr, b->len); }
+static inline bool tci_buf_ok(const tci_buf *b)
+{
+    return b->failed == TC_OK;
+}
+static inline tc_str tci_buf_str(const tci_buf *b)
+{
+    return tci_str_of(b->ptr, b->len);
+}
 /* 0, or err set to what went wrong. */
 int tci_buf_error(const tci_buf *b, tc_err *err) TC_CHECKED;
 

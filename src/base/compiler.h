@@ -17,7 +17,6 @@
 
 /* For our own mistakes, never for input: prints file and line, aborts. */
 TCI_NORETURN void tci_assert_failed(const char *file, int line, const char *what);
-#define TC_ASSERT(cond) \
-    (TCI_LIKELY(cond) ? (void)0 : tci_assert_failed(__FILE__, __LINE__, #cond))
+#define TC_ASSERT(cond) (TCI_LIKELY(cond) ? (void)0 : tci_assert_failed(__FILE__, __LINE__, #cond))
 
 #endif

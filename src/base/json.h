@@ -66,7 +66,8 @@ bool tci_json_as_bool(const tci_json *v, bool *ret);
  * punctuation: tci_json_put_key writes `"key":` with a leading comma unless *first. */
 void tci_json_put_str(tci_buf *b, tc_str s);
 void tci_json_put_bool(tci_buf *b, bool v);
-void tci_json_put_double(tci_buf *b, double v); /* finite; integers print without a fraction: 12.0 */
+void tci_json_put_double(tci_buf *b,
+                         double v); /* finite; integers print without a fraction: 12.0 */
 void tci_json_put_base64(tci_buf *b, tc_str bytes); /* quoted, unpadded */
 void tci_json_put_key(tci_buf *b, bool *first, tc_str key);
 

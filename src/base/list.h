@@ -14,9 +14,18 @@ typedef struct tci_list {
     tci_link head;
 } tci_list;
 
-static inline void tci_list_init(tci_list *l) { l->head.prev = l->head.next = &l->head; }
-static inline bool tci_list_is_empty(const tci_list *l) { return l->head.next == &l->head; }
-static inline bool tci_link_is_in(const tci_link *k) { return k->next != NULL; }
+static inline void tci_list_init(tci_list *l)
+{
+    l->head.prev = l->head.next = &l->head;
+}
+static inline bool tci_list_is_empty(const tci_list *l)
+{
+    return l->head.next == &l->head;
+}
+static inline bool tci_link_is_in(const tci_link *k)
+{
+    return k->next != NULL;
+}
 
 static inline void tci_link_remove(tci_link *k) /* fine when not linked */
 {
@@ -35,7 +44,10 @@ static inline void tci_link_insert_before(tci_link *at, tci_link *k)
     at->prev = k;
 }
 
-static inline void tci_list_push_back(tci_list *l, tci_link *k) { tci_link_insert_before(&l->head, k); }
+static inline void tci_list_push_back(tci_list *l, tci_link *k)
+{
+    tci_link_insert_before(&l->head, k);
+}
 static inline void tci_list_push_front(tci_list *l, tci_link *k)
 {
     tci_link_insert_before(l->head.next, k);
@@ -57,7 +69,7 @@ static inline tci_link *tci_list_pop_front(tci_list *l)
 }
 
 /* k may be removed in the body. */
-#define TCI_LIST_EACH(list, k)                                                          \
+#define TCI_LIST_EACH(list, k)                                                     \
     for (tci_link *k = (list)->head.next, *k##_next = k->next; k != &(list)->head; \
          k = k##_next, k##_next = k->next)
 

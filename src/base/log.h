@@ -7,7 +7,12 @@
 
 #include "base/compiler.h"
 
-typedef enum tci_log_level { TCI_LOG_ERROR, TCI_LOG_WARN, TCI_LOG_INFO, TCI_LOG_DEBUG } tci_log_level;
+typedef enum tci_log_level {
+    TCI_LOG_ERROR,
+    TCI_LOG_WARN,
+    TCI_LOG_INFO,
+    TCI_LOG_DEBUG
+} tci_log_level;
 
 /* sink NULL: one line on standard error, "<program>: level: text". */
 void tci_log_setup(tci_log_level max_level, void (*sink)(tci_log_level, const char *line));

@@ -43,8 +43,17 @@ static inline int64_t tci_add_ns(int64_t at_ns, int64_t more_ns)
     int64_t sum;
     return __builtin_add_overflow(at_ns, more_ns, &sum) ? INT64_MAX : sum;
 }
-static inline uint64_t tci_min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
-static inline uint64_t tci_max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
-static inline size_t tci_min_size(size_t a, size_t b) { return a < b ? a : b; }
+static inline uint64_t tci_min_u64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+static inline uint64_t tci_max_u64(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+static inline size_t tci_min_size(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
 
 #endif

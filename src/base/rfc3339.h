@@ -7,7 +7,7 @@
 #include "base/str.h"
 
 typedef struct tci_instant {
-    int64_t sec; /* since 1970-01-01T00:00:00Z; may be negative */
+    int64_t sec;  /* since 1970-01-01T00:00:00Z; may be negative */
     int32_t nsec; /* 0..999999999 */
 } tci_instant;
 

@@ -15,7 +15,10 @@ typedef struct tci_secret {
 
 int tci_secret_init(tci_secret *s, tc_str bytes, tc_err *err) TC_CHECKED; /* copies */
 void tci_secret_done(tci_secret *s);
-static inline tc_str tci_secret_str(const tci_secret *s) { return tci_str_of(s->bytes, s->len); }
+static inline tc_str tci_secret_str(const tci_secret *s)
+{
+    return tci_str_of(s->bytes, s->len);
+}
 /* Time depends on the lengths only. */
 bool tci_secret_eq(const tci_secret *s, tc_str other);
 

@@ -9,7 +9,10 @@
 /* Offset of the first byte that is not part of a valid sequence; s.len when all is valid. A cut
  * sequence at the end counts as invalid. Fast over ASCII. */
 size_t tci_utf8_valid_prefix(tc_str s);
-static inline bool tci_utf8_is_valid(tc_str s) { return tci_utf8_valid_prefix(s) == s.len; }
+static inline bool tci_utf8_is_valid(tc_str s)
+{
+    return tci_utf8_valid_prefix(s) == s.len;
+}
 /* Bytes at the front of s that are valid sequences outside ASCII. */
 size_t tci_utf8_high_prefix(tc_str s);
 /* Length of the incomplete but so far valid sequence at the very end: 0..3. */

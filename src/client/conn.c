@@ -202,8 +202,7 @@ static void pump(tci_conn *c)
     bool again = true;
     while (again && c->nwaiting > 0 && !c->is_dead) {
         again = pump_lane(c, &c->device_lane);
-        TCI_LIST_EACH(&c->sessions, link)
-        {
+        TCI_LIST_EACH (&c->sessions, link) {
             tci_sess *s = TCI_CONTAINER(link, tci_sess, link);
             again |= pump_lane(c, &s->cleanup);
             again |= pump_lane(c, &s->ordinary);
@@ -278,8 +277,7 @@ void tci_call_stop(tci_call *call)
 
 static tci_pending *find_pending(tci_conn *c, uint64_t id)
 {
-    TCI_LIST_EACH(&c->buckets[id % TCI_CONN_BUCKETS], link)
-    {
+    TCI_LIST_EACH (&c->buckets[id % TCI_CONN_BUCKETS], link) {
         tci_pending *p = TCI_CONTAINER(link, tci_pending, link);
         if (p->id == id)
             return p;
@@ -373,8 +371,7 @@ void tci_conn_lane_fail(tci_conn *c, tci_lane_queue *lane, const tc_err *err)
 static void fail_pending(tci_conn *c, const tc_err *err)
 {
     for (size_t i = 0; i < TCI_CONN_BUCKETS; i++)
-        TCI_LIST_EACH(&c->buckets[i], link)
-        {
+        TCI_LIST_EACH (&c->buckets[i], link) {
             tci_pending *p = TCI_CONTAINER(link, tci_pending, link);
             if (p->call != NULL)
                 tci_call_finish(p->call, err->code, err, c->v->is_unsent(p));
@@ -384,8 +381,7 @@ static void fail_pending(tci_conn *c, const tc_err *err)
 void tci_conn_fail_session(tci_conn *c, tci_sess *s, const tc_err *err)
 {
     for (size_t i = 0; i < TCI_CONN_BUCKETS; i++)
-        TCI_LIST_EACH(&c->buckets[i], link)
-        {
+        TCI_LIST_EACH (&c->buckets[i], link) {
             tci_pending *p = TCI_CONTAINER(link, tci_pending, link);
             tci_call *call = p->sess == s ? p->call : NULL;
             if (call == NULL)
@@ -398,8 +394,7 @@ void tci_conn_fail_session(tci_conn *c, tci_sess *s, const tc_err *err)
 void tci_conn_forget_session(tci_conn *c, tci_sess *s)
 {
     for (size_t i = 0; i < TCI_CONN_BUCKETS; i++)
-        TCI_LIST_EACH(&c->buckets[i], link)
-        {
+        TCI_LIST_EACH (&c->buckets[i], link) {
             tci_pending *p = TCI_CONTAINER(link, tci_pending, link);
             if (p->sess != s)
                 continue;
@@ -417,20 +412,19 @@ void tci_conn_fail(tci_conn *c, const tc_err *err)
     c->fail = *err;
     atomic_store(&c->is_alive, false);
     /* Before anybody is woken: who asks then must see it. */
-    TCI_LIST_EACH(&c->sessions, link)
-    atomic_store(&TCI_CONTAINER(link, tci_sess, link)->is_alive, false);
+    TCI_LIST_EACH (&c->sessions, link)
+        atomic_store(&TCI_CONTAINER(link, tci_sess, link)->is_alive, false);
     tci_conn_lane_fail(c, &c->device_lane, err);
     fail_pending(c, err);
-    TCI_LIST_EACH(&c->sessions, link)
-    {
+    TCI_LIST_EACH (&c->sessions, link) {
         tci_sess *s = TCI_CONTAINER(link, tci_sess, link);
         s->is_left_open = !s->is_dead;
         tci_sess_fail(s, err);
     }
     c->v->stop(c);
     for (size_t i = 0; i < TCI_CONN_BUCKETS; i++)
-        TCI_LIST_EACH(&c->buckets[i], link)
-    drop_pending(c, TCI_CONTAINER(link, tci_pending, link));
+        TCI_LIST_EACH (&c->buckets[i], link)
+            drop_pending(c, TCI_CONTAINER(link, tci_pending, link));
 }
 
 /* ---- closing, from any thread ---- */

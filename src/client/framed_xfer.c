@@ -170,8 +170,7 @@ static const char *got_credit(tci_xfer *x, uint64_t end)
 {
     if (x->is_read || (x->state != TCI_XFER_OPEN && x->state != TCI_XFER_ENDING))
         return "credit out of place";
-    TCI_LIST_EACH(&x->sent, link)
-    {
+    TCI_LIST_EACH (&x->sent, link) {
         const tci_block *b = TCI_CONTAINER(link, tci_block, link);
         if (b->is_out)
             break; /* not even written: it cannot have been received */

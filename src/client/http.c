@@ -307,8 +307,7 @@ static void http_stop(tci_conn *c)
     h->is_stopping = true;
     c->rt->nbusy++;
     /* Nobody closes the carrier for the daemon, so sessions would live on until they expire. */
-    TCI_LIST_EACH(&c->sessions, link)
-    {
+    TCI_LIST_EACH (&c->sessions, link) {
         tci_sess *s = TCI_CONTAINER(link, tci_sess, link);
         if (s->is_left_open)
             say_farewell(h, s);

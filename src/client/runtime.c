@@ -164,8 +164,8 @@ static void close_on_loop(tci_post *post)
     rt->is_ending = true;
     tc_err err;
     tc_err_set(&err, TC_E_CLOSED, "the runtime was closed");
-    TCI_LIST_EACH(&rt->conns, link)
-    tci_conn_fail(TCI_CONTAINER(link, tci_conn, link), &err);
+    TCI_LIST_EACH (&rt->conns, link)
+        tci_conn_fail(TCI_CONTAINER(link, tci_conn, link), &err);
     tci_runtime_check_end(rt);
 }
 
@@ -254,8 +254,7 @@ int tci_runtime_secret(tc_runtime *rt, tc_str kind, tc_str name, tc_result *r, t
 
 static tci_shared *find_shared(tc_runtime *rt, tc_str key)
 {
-    TCI_LIST_EACH(&rt->shared, link)
-    {
+    TCI_LIST_EACH (&rt->shared, link) {
         tci_shared *s = TCI_CONTAINER(link, tci_shared, link);
         if (tci_str_eq(tci_str_of(s->key, s->key_len), key))
             return s;
@@ -340,8 +339,8 @@ int tci_runtime_shared_device(tc_runtime *rt, tc_str key, tc_ctx *ctx, tci_conne
     s->is_connecting = false;
     if (rc == 0)
         s->device = tc_device_retain(fresh);
-    TCI_LIST_EACH(&rt->shared_waiters, link)
-    tci_wake_all(TCI_CONTAINER(link, waiter, link)->wake);
+    TCI_LIST_EACH (&rt->shared_waiters, link)
+        tci_wake_all(TCI_CONTAINER(link, waiter, link)->wake);
     tci_mutex_unlock(&rt->lock);
     if (rc == 0)
         *ret_device = fresh;

@@ -136,8 +136,8 @@ void tci_sess_fail(tci_sess *s, const tc_err *err)
     tci_conn_lane_fail(s->conn, &s->ordinary, err);
     tci_conn_lane_fail(s->conn, &s->cleanup, err);
     tci_conn_lane_fail(s->conn, &s->keepalive, err);
-    TCI_LIST_EACH(&s->xfers, link)
-    tci_xfer_fail(TCI_CONTAINER(link, tci_xfer, link), err);
+    TCI_LIST_EACH (&s->xfers, link)
+        tci_xfer_fail(TCI_CONTAINER(link, tci_xfer, link), err);
     tci_conn_fail_session(s->conn, s, err);
 }
 
@@ -204,8 +204,7 @@ void tci_xfer_unlink(tci_xfer *x)
 
 static tci_sess *find_session(tci_conn *c, tc_str id)
 {
-    TCI_LIST_EACH(&c->sessions, link)
-    {
+    TCI_LIST_EACH (&c->sessions, link) {
         tci_sess *s = TCI_CONTAINER(link, tci_sess, link);
         if (tci_str_eq(s->id, id))
             return s;
@@ -215,8 +214,7 @@ static tci_sess *find_session(tci_conn *c, tc_str id)
 
 static tci_xfer *find_xfer(tci_sess *s, tc_str handle)
 {
-    TCI_LIST_EACH(&s->xfers, link)
-    {
+    TCI_LIST_EACH (&s->xfers, link) {
         tci_xfer *x = TCI_CONTAINER(link, tci_xfer, link);
         if (tci_str_eq(x->handle, handle))
             return x;

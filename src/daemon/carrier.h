@@ -53,7 +53,7 @@ typedef struct tci_out_frame {
     /* Called exactly once, when the bytes have left or were dropped (was_sent false). NULL: free. */
     void (*on_sent)(struct tci_out_frame *f, bool was_sent);
     void *owner;
-    char *bytes;  /* the EIPD frame starts here; TCI_FRAME_HEADROOM writable bytes before it */
+    char *bytes; /* the EIPD frame starts here; TCI_FRAME_HEADROOM writable bytes before it */
     size_t len;
     size_t head_len; /* used by the carrier: its own header in front of bytes */
 } tci_out_frame;

@@ -39,23 +39,28 @@ struct tci_http_carrier {
     void *user;
 };
 
-typedef enum exchange_kind { EXCHANGE_CONTROL, EXCHANGE_READ, EXCHANGE_WRITE, EXCHANGE_RESET } exchange_kind;
+typedef enum exchange_kind {
+    EXCHANGE_CONTROL,
+    EXCHANGE_READ,
+    EXCHANGE_WRITE,
+    EXCHANGE_RESET
+} exchange_kind;
 
 typedef struct exchange {
     tci_http_carrier *carrier;
     tci_httpd_req *request; /* NULL: HTTP is done with it */
     unsigned holds;         /* callers below on the stack that still look at it */
     exchange_kind kind;
-    tci_buf body;        /* control */
-    bool is_reading;     /* counts in nbodies */
-    bool is_dispatched;  /* an answer will come through reply */
+    tci_buf body;       /* control */
+    bool is_reading;    /* counts in nbodies */
+    bool is_dispatched; /* an answer will come through reply */
     tci_transfer *transfer;
     bool has_body_bytes; /* of a request that may have none */
     bool is_started;     /* the answer's body has begun */
     bool is_paused;
-    bool is_active;      /* counts in ntransfers */
-    tci_list blocks;     /* tci_block.frame.link, waiting for HTTP; the first may be with it */
-    bool is_block_out;   /* the first block is with HTTP */
+    bool is_active;    /* counts in ntransfers */
+    tci_list blocks;   /* tci_block.frame.link, waiting for HTTP; the first may be with it */
+    bool is_block_out; /* the first block is with HTTP */
     bool is_end_due;
     uint64_t uploaded;
 } exchange;
@@ -372,7 +377,8 @@ static int attach(exchange *x, const tci_http_head *head)
     tc_err err;
     tc_str handle;
     const tci_limits *l = &x->carrier->base.device->config->limits;
-    (void)tci_http_head_get(head, TC_STR("eip-transfer-handle"), &handle, NULL); /* checked before */
+    (void)tci_http_head_get(head, TC_STR("eip-transfer-handle"), &handle,
+                            NULL); /* checked before */
     tci_transfer *t = find_transfer(x, head, handle);
     if (x->carrier->ntransfers >= l->max_device_file_transfers)
         return 429;
@@ -415,7 +421,8 @@ static void reset_start(exchange *x)
         refuse(x, 400);
         return;
     }
-    (void)tci_http_head_get(head, TC_STR("eip-transfer-handle"), &handle, NULL); /* checked before */
+    (void)tci_http_head_get(head, TC_STR("eip-transfer-handle"), &handle,
+                            NULL); /* checked before */
     tci_transfer *t = find_transfer(x, head, handle);
     bool is_done = t != NULL && (t->state == TCI_TRANSFER_RESET ||
                                  tci_transfer_reset(t, TCI_EIPD_STATUS_CANCELLED,
@@ -447,8 +454,8 @@ static void transfer_head(exchange *x, const tci_http_head *head)
         refuse(x, 415);
     else if (!tci_http_head_get(head, TC_STR("eip-session"), &value, NULL))
         refuse(x, 409);
-    else if (!tci_http_head_get(head, TC_STR("eip-transfer-handle"), &value, NULL) || value.len == 0 ||
-             value.len > HANDLE_MAX || (!is_read && !is_write))
+    else if (!tci_http_head_get(head, TC_STR("eip-transfer-handle"), &value, NULL) ||
+             value.len == 0 || value.len > HANDLE_MAX || (!is_read && !is_write))
         refuse(x, 400);
     else if (tci_str_eq(head->method, TC_STR("DELETE")))
         x->kind = EXCHANGE_RESET;
@@ -587,7 +594,8 @@ static void on_request_done(tci_httpd_req *request, bool is_whole)
     exchange_drop(x);
 }
 
-static const tci_httpd_handler handler = {on_head, on_body, on_request_end, on_writable, on_request_done};
+static const tci_httpd_handler handler = {on_head, on_body, on_request_end, on_writable,
+                                          on_request_done};
 
 /* ---- life ---- */
 
@@ -652,8 +660,8 @@ static void on_accept(void *user, tci_stream *stream, const tci_addr *peer)
     tc_err err;
     tci_http_carrier *c = user;
     TCI_UNUSED(peer);
-    if (c->tls != NULL &&
-        tci_tls_server_new(c->tls, c->base.device->loop, stream, TLS_HANDSHAKE_MS, &stream, &err) < 0)
+    if (c->tls != NULL && tci_tls_server_new(c->tls, c->base.device->loop, stream, TLS_HANDSHAKE_MS,
+                                             &stream, &err) < 0)
         return;
     tci_httpd_accept_own(c->httpd, stream);
 }
@@ -671,8 +679,8 @@ static int listen_on(tci_http_carrier *c, const tci_config *config, tc_err *err)
     if (tci_addr_parse(config->http_bind, &at, err) < 0)
         return err->code;
     if (config->http_tls_cert_file.len > 0 &&
-        tci_tls_ctx_new_server(config->http_tls_cert_file.ptr, config->http_tls_key_file.ptr, &c->tls,
-                               err) < 0)
+        tci_tls_ctx_new_server(config->http_tls_cert_file.ptr, config->http_tls_key_file.ptr,
+                               &c->tls, err) < 0)
         return err->code;
     tci_httpd_options options = {
         .handler = &handler,

@@ -196,16 +196,14 @@ static void take_over(tci_stdio *s, piece *p)
 /* Downloads end with the drain: their sessions must not wait for a client that does not read. */
 static void let_blocks_go(tci_stdio *s)
 {
-    TCI_LIST_EACH(&s->data, k)
-    {
+    TCI_LIST_EACH (&s->data, k) {
         tci_out_frame *f = TCI_CONTAINER(k, tci_out_frame, link);
         if (f->owner == NULL)
             continue;
         tci_link_remove(k);
         f->on_sent(f, false);
     }
-    TCI_LIST_EACH(&s->wire, k)
-    {
+    TCI_LIST_EACH (&s->wire, k) {
         piece *p = TCI_CONTAINER(k, piece, link);
         if (p->frame == NULL || p->frame->owner == NULL)
             continue;
@@ -304,8 +302,7 @@ static size_t piece_parts(const piece *p, tci_iovec v[2])
 static size_t gather(const tci_stdio *s, tci_iovec v[TCI_IOVEC_MAX])
 {
     size_t n = 0;
-    TCI_LIST_EACH(&s->wire, k)
-    {
+    TCI_LIST_EACH (&s->wire, k) {
         n += piece_parts(TCI_CONTAINER(k, piece, link), v + n);
         if (n > TCI_IOVEC_MAX - 2)
             break;

@@ -64,8 +64,8 @@ static int host_new(tci_device *d, tci_command_host **ret, tc_err *err)
     h->spool_dir.dir_fd = -1;
     int rc = base_environment(h, d->config, err);
     if (rc == 0)
-        rc = tci_file_open(tci_runtime_dir_spool(d->runtime), TCI_OPEN_READ | TCI_OPEN_DIRECTORY, 0, &dir,
-                           err);
+        rc = tci_file_open(tci_runtime_dir_spool(d->runtime), TCI_OPEN_READ | TCI_OPEN_DIRECTORY, 0,
+                           &dir, err);
     h->spool_dir.dir_fd = dir.fd;
     tci_tree_opts opts = {.is_program = true};
     if (rc == 0)
@@ -102,7 +102,8 @@ void tci_command_host_free(tci_command_host *h)
 
 /* ---- limits ---- */
 
-static int prepare_limits(tci_req *r, const tci_eip_command_request *in, tci_command *ret, tc_err *err)
+static int prepare_limits(tci_req *r, const tci_eip_command_request *in, tci_command *ret,
+                          tc_err *err)
 {
     const tci_limits *l = &r->device->config->limits;
     const tci_eip_command_limits *cl = &in->limits;
@@ -198,7 +199,8 @@ static int find_by_name(tci_req *r, tc_str name, char **ret, tc_err *err)
     return denied(err, name);
 }
 
-static int prepare_argv(tci_req *r, const tci_eip_command_spec_argv *in, tci_command *ret, tc_err *err)
+static int prepare_argv(tci_req *r, const tci_eip_command_spec_argv *in, tci_command *ret,
+                        tc_err *err)
 {
     char *program = NULL;
     tc_str canonical;
@@ -246,7 +248,8 @@ static int prepare_shell(tci_req *r, const tci_eip_command_spec_shell *in,
     char *text;
     const tci_shell_profile *p = find_profile(r->device->config, in->profile_id);
     if (p == NULL)
-        return tc_err_set(err, TC_E_UNSUPPORTED, "no shell profile '%.*s'", TC_STR_ARG(in->profile_id));
+        return tc_err_set(err, TC_E_UNSUPPORTED, "no shell profile '%.*s'",
+                          TC_STR_ARG(in->profile_id));
     if (in->script.len > p->max_script_bytes || (in->login && !p->allows_login))
         return tc_err_set(err, TC_E_INVALID, "the shell profile does not allow this script");
     const char **argv = tci_arena_items(&r->arena, const char *, p->nfixed_arguments + 4);
@@ -299,7 +302,8 @@ static int env_set(env_list *e, tc_str name, tc_str value, tc_err *err)
     tc_str entry;
     if (memchr(value.ptr != NULL ? value.ptr : "", '\0', value.len) != NULL)
         return tc_err_set(err, TC_E_INVALID, "a NUL in the value of '%.*s'", TC_STR_ARG(name));
-    if (tci_arena_printf(e->arena, &entry, err, "%.*s=%.*s", TC_STR_ARG(name), TC_STR_ARG(value)) < 0)
+    if (tci_arena_printf(e->arena, &entry, err, "%.*s=%.*s", TC_STR_ARG(name), TC_STR_ARG(value)) <
+        0)
         return err->code;
     size_t i = env_index(e, name);
     if (i == e->count) {
@@ -318,11 +322,13 @@ static int check_changes(const tci_eip_command_environment *in, tc_err *err)
         return tc_err_set(err, TC_E_INVALID, "too many environment changes");
     for (size_t i = 0; i < in->set.count; i++) {
         bytes += in->set.items[i].key.len + in->set.items[i].value.len + 2;
-        if (!tci_envname_is_valid(in->set.items[i].key) || tci_envname_is_reserved(in->set.items[i].key))
+        if (!tci_envname_is_valid(in->set.items[i].key) ||
+            tci_envname_is_reserved(in->set.items[i].key))
             return tc_err_set(err, TC_E_INVALID, "an environment name is reserved or malformed");
     }
     for (size_t i = 0; i < in->unset.count; i++) {
-        if (!tci_envname_is_valid(in->unset.items[i]) || tci_envname_is_reserved(in->unset.items[i]))
+        if (!tci_envname_is_valid(in->unset.items[i]) ||
+            tci_envname_is_reserved(in->unset.items[i]))
             return tc_err_set(err, TC_E_INVALID, "an environment name is reserved or malformed");
     }
     if (bytes > ENVIRONMENT_BYTES_MAX)
@@ -381,7 +387,8 @@ static int prepare_environment(tci_req *r, const tci_eip_command_environment *in
     return rc;
 }
 
-int tci_command_prepare(tci_req *r, const tci_eip_command_request *in, tci_command *ret, tc_err *err)
+int tci_command_prepare(tci_req *r, const tci_eip_command_request *in, tci_command *ret,
+                        tc_err *err)
 {
     tci_command_host *host;
     const tci_shell_profile *profile = NULL;

@@ -10,38 +10,38 @@
 
 /* Every limit with its default; the order is the order of the reference page.
  * X(name, default) */
-#define TCI_LIMITS(X)                                    \
-    X(max_sessions, 128)                                 \
-    X(max_file_bytes, UINT64_C(8589934592))              \
-    X(max_request_bytes, 16777216)                       \
-    X(max_response_bytes, 16777216)                      \
-    X(max_concurrent_operations, 128)                    \
-    X(max_device_concurrent_operations, 256)             \
-    X(max_operation_duration_ms, 86400000)               \
-    X(max_processes, 128)                                \
-    X(max_device_processes, 512)                         \
-    X(max_process_records, 1024)                         \
-    X(max_device_process_records, 4096)                  \
-    X(max_operation_records, 16384)                      \
-    X(max_device_operation_records, 65536)               \
-    X(operation_record_ttl_ms, 86400000)                 \
-    X(max_output_preview_bytes, 2097152)                 \
-    X(max_output_bytes_per_stream, 268435456)            \
-    X(max_spool_bytes, UINT64_C(1073741824))             \
-    X(max_device_spool_bytes, UINT64_C(4294967296))      \
-    X(max_spool_objects, 16384)                          \
-    X(max_device_spool_objects, 65536)                   \
-    X(max_transfer_frame_bytes, 4194304)                 \
-    X(max_concurrent_file_transfers, 64)                 \
-    X(max_device_file_transfers, 128)                    \
-    X(max_file_transfer_records, 512)                    \
-    X(max_device_file_transfer_records, 2048)            \
-    X(file_transfer_record_ttl_ms, 86400000)             \
-    X(file_transfer_idle_ttl_ms, 600000)                 \
-    X(max_file_transfer_duration_ms, 7200000)            \
-    X(max_staged_file_bytes, UINT64_C(8589934592))       \
+#define TCI_LIMITS(X)                                      \
+    X(max_sessions, 128)                                   \
+    X(max_file_bytes, UINT64_C(8589934592))                \
+    X(max_request_bytes, 16777216)                         \
+    X(max_response_bytes, 16777216)                        \
+    X(max_concurrent_operations, 128)                      \
+    X(max_device_concurrent_operations, 256)               \
+    X(max_operation_duration_ms, 86400000)                 \
+    X(max_processes, 128)                                  \
+    X(max_device_processes, 512)                           \
+    X(max_process_records, 1024)                           \
+    X(max_device_process_records, 4096)                    \
+    X(max_operation_records, 16384)                        \
+    X(max_device_operation_records, 65536)                 \
+    X(operation_record_ttl_ms, 86400000)                   \
+    X(max_output_preview_bytes, 2097152)                   \
+    X(max_output_bytes_per_stream, 268435456)              \
+    X(max_spool_bytes, UINT64_C(1073741824))               \
+    X(max_device_spool_bytes, UINT64_C(4294967296))        \
+    X(max_spool_objects, 16384)                            \
+    X(max_device_spool_objects, 65536)                     \
+    X(max_transfer_frame_bytes, 4194304)                   \
+    X(max_concurrent_file_transfers, 64)                   \
+    X(max_device_file_transfers, 128)                      \
+    X(max_file_transfer_records, 512)                      \
+    X(max_device_file_transfer_records, 2048)              \
+    X(file_transfer_record_ttl_ms, 86400000)               \
+    X(file_transfer_idle_ttl_ms, 600000)                   \
+    X(max_file_transfer_duration_ms, 7200000)              \
+    X(max_staged_file_bytes, UINT64_C(8589934592))         \
     X(max_device_staged_file_bytes, UINT64_C(34359738368)) \
-    X(max_staged_file_objects, 512)                      \
+    X(max_staged_file_objects, 512)                        \
     X(max_device_staged_file_objects, 2048)
 
 typedef struct tci_limits {
@@ -83,12 +83,12 @@ typedef struct tci_config {
     bool is_drop_in; /* started under the name a13n-envd */
     tc_str program;  /* "telechird" or "a13n-envd", for messages */
 
-    tc_str device_id;    /* empty: the persisted one */
-    tc_str name;         /* empty: none */
-    tc_str description;  /* empty: none */
+    tc_str device_id;                 /* empty: the persisted one */
+    tc_str name;                      /* empty: none */
+    tc_str description;               /* empty: none */
     tc_str default_working_directory; /* canonical, absolute */
-    tc_str state_dir;    /* absolute; holds device-id */
-    tc_str runtime_dir;  /* absolute */
+    tc_str state_dir;                 /* absolute; holds device-id */
+    tc_str runtime_dir;               /* absolute */
     bool directory_discovery;
     bool full_control;
     tc_str *roots; /* trusted_executable_roots; with full control the directories of PATH */

@@ -22,14 +22,15 @@
 enum { WARM_UP_MS = 100 };
 
 static const char *const handle_prefix[TCI_HANDLE_KINDS] = {
-    [TCI_HANDLE_SESSION] = "session", [TCI_HANDLE_PROCESS] = "process", [TCI_HANDLE_OUTPUT] = "output",
-    [TCI_HANDLE_READER] = "reader",   [TCI_HANDLE_WRITER] = "writer",
+    [TCI_HANDLE_SESSION] = "session", [TCI_HANDLE_PROCESS] = "process",
+    [TCI_HANDLE_OUTPUT] = "output",   [TCI_HANDLE_READER] = "reader",
+    [TCI_HANDLE_WRITER] = "writer",
 };
 
 size_t tci_device_handle(tci_device *d, tci_handle_kind kind, char out[TCI_HANDLE_TEXT_MAX])
 {
-    int n = snprintf(out, TCI_HANDLE_TEXT_MAX, "%s-%s-%llu", handle_prefix[kind], d->generation_text,
-                     (unsigned long long)++d->next_handle[kind]);
+    int n = snprintf(out, TCI_HANDLE_TEXT_MAX, "%s-%s-%llu", handle_prefix[kind],
+                     d->generation_text, (unsigned long long)++d->next_handle[kind]);
     return (size_t)n;
 }
 
@@ -132,10 +133,11 @@ static int describe_profiles(tci_device *d, tci_eip_session_descriptor *sd, tc_e
     sd->shell_profiles.count = c->nprofiles;
     for (size_t i = 0; i < c->nprofiles; i++) {
         const tci_shell_profile *p = &c->profiles[i];
-        sd->shell_profiles.items[i] = (tci_eip_shell_profile){.profile_id = p->id,
-                                                              .display_name = p->display_name,
-                                                              .supports_login_mode = p->allows_login,
-                                                              .max_script_bytes = p->max_script_bytes};
+        sd->shell_profiles.items[i] =
+            (tci_eip_shell_profile){.profile_id = p->id,
+                                    .display_name = p->display_name,
+                                    .supports_login_mode = p->allows_login,
+                                    .max_script_bytes = p->max_script_bytes};
     }
     return 0;
 }
@@ -164,7 +166,8 @@ static int describe(tci_device *d, tc_err *err)
     if (describe_boundary(d, &dd->boundary, err) < 0)
         return err->code;
     sd->boundary = dd->boundary;
-    if (list_methods(d, false, &dd->available_methods.items, &dd->available_methods.count, err) < 0 ||
+    if (list_methods(d, false, &dd->available_methods.items, &dd->available_methods.count, err) <
+            0 ||
         list_methods(d, true, &sd->available_methods.items, &sd->available_methods.count, err) < 0)
         return err->code;
     return describe_profiles(d, sd, err);
@@ -297,6 +300,7 @@ void tci_device_drain(tci_device *d, tci_drain *drain)
     d->is_draining = true;
     drain->nwaiting = 1;
     drain->is_clean = true;
-    TCI_LIST_EACH(&d->session_list, k) close_for_drain(TCI_CONTAINER(k, tci_session, link), drain);
+    TCI_LIST_EACH (&d->session_list, k)
+        close_for_drain(TCI_CONTAINER(k, tci_session, link), drain);
     one_less(drain, true);
 }

@@ -24,7 +24,6 @@ typedef enum tci_handle_kind {
     TCI_HANDLE_KINDS
 } tci_handle_kind;
 
-
 struct tci_metrics;
 struct tci_totals;
 struct tci_command_host;
@@ -45,8 +44,8 @@ typedef struct tci_device {
     tci_list carriers;
     tci_list requests; /* of device methods, in flight */
     size_t nsessions;
-    size_t nrequests;   /* share of the device's ordinary lane in use */
-    size_t ninflight;   /* requests not yet answered */
+    size_t nrequests; /* share of the device's ordinary lane in use */
+    size_t ninflight; /* requests not yet answered */
     size_t nrecords, nprocesses, nprocess_records, ntransfers, ntransfer_records;
     tci_spool_quota spool;
     uint64_t staged_bytes, staged_objects;
@@ -59,16 +58,17 @@ typedef struct tci_device {
     tci_mounts mounts;
     tci_list free_reqs;
     size_t nfree_reqs;
-    tci_buf scratch; /* answers are built here */
+    tci_buf scratch;                   /* answers are built here */
     struct tci_metrics *metrics;       /* NULL: monitoring is off */
     struct tci_totals *totals;         /* the line of totals on standard error */
     struct tci_command_host *commands; /* see command.h; made soon after the start */
     tci_timer warm_up;
-    tci_stage_journal *journal;        /* of staged files; made with the first session */
+    tci_stage_journal *journal; /* of staged files; made with the first session */
     bool is_draining;
 } tci_device;
 
-int tci_device_new(tci_loop *loop, const tci_config *config, tci_device **ret, tc_err *err) TC_CHECKED;
+int tci_device_new(tci_loop *loop, const tci_config *config, tci_device **ret,
+                   tc_err *err) TC_CHECKED;
 /* All sessions and carriers must be gone. */
 void tci_device_free(tci_device *d);
 

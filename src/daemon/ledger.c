@@ -147,8 +147,7 @@ tci_record *tci_ledger_find(const tci_ledger *l, tc_str operation_id)
 /* One session's old evidence must not keep the others from working. */
 static bool evict_elsewhere(tci_device *d)
 {
-    TCI_LIST_EACH(&d->session_list, k)
-    {
+    TCI_LIST_EACH (&d->session_list, k) {
         if (tci_ledger_evict(&TCI_CONTAINER(k, tci_session, link)->ledger))
             return true;
     }
@@ -254,8 +253,7 @@ int tci_ledger_evidence(const tci_ledger *l, const tci_record *rec, tci_buf *out
 
 bool tci_ledger_evict(tci_ledger *l)
 {
-    TCI_LIST_EACH(&l->lru, k)
-    {
+    TCI_LIST_EACH (&l->lru, k) {
         tci_record *rec = TCI_CONTAINER(k, tci_record, lru);
         if (rec->npins == 0) {
             record_free(l, rec);

@@ -15,8 +15,8 @@
 struct tci_device;
 
 typedef struct tci_record {
-    tci_link lru;  /* terminal ones, oldest access first */
-    tci_link kept; /* those with evidence, oldest access first */
+    tci_link lru;        /* terminal ones, oldest access first */
+    tci_link kept;       /* those with evidence, oldest access first */
     tc_str operation_id; /* behind this struct */
     const tci_method *method;
     uint8_t digest[TCI_SHA256_BYTES]; /* of terminal-evidence methods */
@@ -29,7 +29,7 @@ typedef struct tci_record {
     tci_eip_receipt_outcome outcome;
     tci_instant observed_at;
     int64_t touched_ms;
-    unsigned npins; /* a live process or output came out of it */
+    unsigned npins;   /* a live process or output came out of it */
     bool is_reserved; /* sits in the session's reconciliation slot */
 } tci_record;
 

@@ -40,7 +40,8 @@ static uint64_t connections(const tci_metrics *m)
     uint64_t n = 0;
     if (m->count != NULL)
         return m->count(m->user);
-    TCI_LIST_EACH(&m->device->carriers, k) n++;
+    TCI_LIST_EACH (&m->device->carriers, k)
+        n++;
     return n;
 }
 

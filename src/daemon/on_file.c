@@ -61,9 +61,8 @@ tci_eip_file_info tci_wire_file_info(tc_str path, const tci_file_info *i)
 static uint64_t page_budget(const tci_req *r)
 {
     const tci_limits *l = &r->device->config->limits;
-    uint64_t room = l->max_response_bytes > PAGE_RESERVE_BYTES
-                        ? l->max_response_bytes - PAGE_RESERVE_BYTES
-                        : 1;
+    uint64_t room =
+        l->max_response_bytes > PAGE_RESERVE_BYTES ? l->max_response_bytes - PAGE_RESERVE_BYTES : 1;
     return tci_min_u64(l->max_output_preview_bytes, room);
 }
 
@@ -204,7 +203,8 @@ int tci_on_file_find(tci_req *r, tc_err *err)
     for (size_t i = 0; i < p->kinds.count; i++)
         q.kinds |= 1u << kinds[p->kinds.items[i]];
     tci_walk_warn w = {warn, NULL};
-    if (tci_ops_find(&q, w, &r->cancel, r->session->walk_cache, &r->arena, &entries, &detail, err) < 0)
+    if (tci_ops_find(&q, w, &r->cancel, r->session->walk_cache, &r->arena, &entries, &detail, err) <
+        0)
         return bad_input(r, "pattern", detail, err);
     if (put_entries(r, &entries, &list, p->offset, err) < 0)
         return err->code;
@@ -261,13 +261,13 @@ int tci_on_file_search(tci_req *r, tc_err *err)
     res->matches.count = m.count;
     for (size_t i = 0; i < m.count; i++) {
         const tci_ops_match *in = &m.items[i];
-        res->matches.items[i] = (tci_eip_file_search_match){.path = {.path = in->path},
-                                                            .line_number = in->line_number,
-                                                            .preview = in->preview,
-                                                            .preview_truncated = in->preview_truncated,
-                                                            .context = in->context,
-                                                            .context_start_line =
-                                                                in->context_start_line};
+        res->matches.items[i] =
+            (tci_eip_file_search_match){.path = {.path = in->path},
+                                        .line_number = in->line_number,
+                                        .preview = in->preview,
+                                        .preview_truncated = in->preview_truncated,
+                                        .context = in->context,
+                                        .context_start_line = in->context_start_line};
     }
     res->offset = p->offset;
     res->has_more = m.has_more;

@@ -24,7 +24,10 @@ typedef struct reading {
     int rc;
 } reading;
 
-static uint64_t base64_len(uint64_t n) { return (n + 2) / 3 * 4; }
+static uint64_t base64_len(uint64_t n)
+{
+    return (n + 2) / 3 * 4;
+}
 
 /* Sizes of the two parts of the answer. */
 static void plan(reading *g)
@@ -119,7 +122,10 @@ static void on_more(tci_spool_wait *wait, bool was_released)
     tci_req_finish(g->req, rc, &err);
 }
 
-static void on_waited(tci_timer *timer) { answer_or_fail(TCI_CONTAINER(timer, reading, timer)); }
+static void on_waited(tci_timer *timer)
+{
+    answer_or_fail(TCI_CONTAINER(timer, reading, timer));
+}
 
 static void on_stop(tci_req *r)
 {

@@ -81,5 +81,6 @@ int tci_on_port_wait(tci_req *r, tc_err *err)
                                   ? TCI_PORT_LISTENING
                                   : TCI_PORT_NOT_LISTENING;
     return tci_port_wait(&p->check, r->device->loop, native_address(params->target.address),
-                         (uint16_t)params->target.port, desired, r->cancel.deadline_ns, on_checked, err);
+                         (uint16_t)params->target.port, desired, r->cancel.deadline_ns, on_checked,
+                         err);
 }

@@ -25,8 +25,8 @@ static int stopped(const tci_req *r, tc_err *err)
 static void add_process(tci_req *r, const tci_process *p)
 {
     tc_err err;
-    r->error.has_process = p->handle.len > 0 &&
-                           tci_process_put_info(p, &r->arena, &r->error.process, &err) == 0;
+    r->error.has_process =
+        p->handle.len > 0 && tci_process_put_info(p, &r->arena, &r->error.process, &err) == 0;
 }
 
 static void add_output(tci_req *r, const tci_process *p)
@@ -114,7 +114,8 @@ int tci_on_shell_exec(tci_req *r, tc_err *err)
     tci_process *p;
     if (tci_command_prepare(r, &params->request, &cmd, err) < 0)
         return err->code;
-    if (tci_process_start(r->session, &cmd, false, r->record, r, exec_started, exec_done, &p, err) < 0)
+    if (tci_process_start(r->session, &cmd, false, r->record, r, exec_started, exec_done, &p, err) <
+        0)
         return err->code;
     r->state = p;
     r->on_stop = exec_stop;
@@ -173,7 +174,8 @@ int tci_on_process_start(tci_req *r, tc_err *err)
     tci_process *p;
     if (tci_command_prepare(r, &params->request, &cmd, err) < 0)
         return err->code;
-    if (tci_process_start(r->session, &cmd, true, r->record, r, start_started, start_done, &p, err) < 0)
+    if (tci_process_start(r->session, &cmd, true, r->record, r, start_started, start_done, &p,
+                          err) < 0)
         return err->code;
     r->state = p;
     r->on_stop = start_stop;
@@ -196,8 +198,8 @@ int tci_on_process_inspect(tci_req *r, tc_err *err)
     tci_process *p;
     if (find(r, params->handle, &p, err) < 0)
         return err->code;
-    return tci_process_put_info(p, &r->arena, &((tci_eip_process_inspect_result *)r->result)->process,
-                                err);
+    return tci_process_put_info(p, &r->arena,
+                                &((tci_eip_process_inspect_result *)r->result)->process, err);
 }
 
 /* A request that waits for a process; at the end it either has what it asked for, or was stopped. */
@@ -242,7 +244,8 @@ static int wait_for(tci_req *r, tci_process *p, bool for_cleanup,
 
 static int wait_finish(tci_req *r, tci_process *p, tc_err *err)
 {
-    return tci_process_put_info(p, &r->arena, &((tci_eip_process_wait_result *)r->result)->process, err);
+    return tci_process_put_info(p, &r->arena, &((tci_eip_process_wait_result *)r->result)->process,
+                                err);
 }
 
 static void wait_stop(tci_req *r)

@@ -113,7 +113,8 @@ static int check_required(tci_req *r, const tci_eip_session_open_params *p, tc_e
 }
 
 /* The directory as it is really called, when it can be entered. */
-static int canonical_cwd(tci_req *r, tc_str wanted, char buf[TCI_PATH_MAX], tc_str *ret, tc_err *err)
+static int canonical_cwd(tci_req *r, tc_str wanted, char buf[TCI_PATH_MAX], tc_str *ret,
+                         tc_err *err)
 {
     TCI_FILE_AUTO dir = TCI_FILE_NONE;
     if (tci_file_realpath(wanted, buf, ret, err) < 0 ||
@@ -230,7 +231,8 @@ int tci_on_operation_cancel(tci_req *r, tc_err *err)
     TCI_UNUSED(err);
     tci_record *rec = tci_ledger_find(&r->session->ledger, p->target_operation_id);
     if (tci_str_eq(p->target_operation_id, r->operation_id)) {
-        res->status = TCI_EIP_CANCEL_STATUS_CANCELLATION_REQUESTED; /* of itself: granted, and over */
+        res->status =
+            TCI_EIP_CANCEL_STATUS_CANCELLATION_REQUESTED; /* of itself: granted, and over */
     } else if (rec == NULL) {
         res->status = TCI_EIP_CANCEL_STATUS_NOT_FOUND;
     } else if (rec->req == NULL) {

@@ -68,8 +68,8 @@ static int find_transfer(tci_req *r, tc_str handle, bool is_writer, tci_transfer
     return 0;
 }
 
-static int put_digest(tci_req *r, const uint8_t digest[TCI_SHA256_BYTES], tci_eip_content_digest *ret,
-                      tc_err *err)
+static int put_digest(tci_req *r, const uint8_t digest[TCI_SHA256_BYTES],
+                      tci_eip_content_digest *ret, tc_err *err)
 {
     char *hex = tci_arena_bytes(&r->arena, TCI_SHA256_HEX);
     if (hex == NULL)

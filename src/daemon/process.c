@@ -222,8 +222,7 @@ static void tell_waits(tci_process *p, bool cleaned)
 {
     tci_list due;
     tci_list_init(&due);
-    TCI_LIST_EACH(&p->waits, k)
-    {
+    TCI_LIST_EACH (&p->waits, k) {
         if (TCI_CONTAINER(k, tci_process_wait, link)->for_cleanup && !cleaned)
             continue;
         tci_link_remove(k);
@@ -446,8 +445,7 @@ int64_t tci_output_expire(tci_session *s, int64_t before_ms)
 /* Finished and proved clean; its outputs go with it: that is what makes room. */
 bool tci_process_evict(tci_session *s)
 {
-    TCI_LIST_EACH(&s->process_lru, k)
-    {
+    TCI_LIST_EACH (&s->process_lru, k) {
         tci_process *p = TCI_CONTAINER(k, tci_process, lru);
         if (tci_exec_status_of(p->exec).cleanup != TCI_EXEC_CLEANUP_COMPLETE)
             continue;
@@ -463,8 +461,7 @@ bool tci_process_evict(tci_session *s)
 
 bool tci_output_evict(tci_session *s)
 {
-    TCI_LIST_EACH(&s->output_lru, k)
-    {
+    TCI_LIST_EACH (&s->output_lru, k) {
         tci_output *o = TCI_CONTAINER(k, tci_output, lru);
         if (!tci_spool_info_of(o->spool).producer_complete)
             continue;

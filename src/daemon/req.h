@@ -35,7 +35,7 @@ struct tci_req {
     char *text;     /* body on the heap when it was handed over; else NULL */
     tci_eip_request env;
     const tci_method *method;
-    tci_where where; /* the method's, or what suits the file system it is about */
+    tci_where where;             /* the method's, or what suits the file system it is about */
     struct tci_session *session; /* NULL for device methods */
     const void *params;
     void *result;
@@ -62,8 +62,8 @@ struct tci_req {
     const tci_eip_error_row *cause; /* instead of the row of family and code */
     bool has_error_hint;
     tci_eip_retry_hint error_hint; /* replaces the row's */
-    bool is_lane_full;      /* refused for want of a lane: HTTP answers 429 */
-    bool is_undispatched; /* a mutation that failed before anything was started: pre_dispatch */
+    bool is_lane_full;             /* refused for want of a lane: HTTP answers 429 */
+    bool is_undispatched;     /* a mutation that failed before anything was started: pre_dispatch */
     tci_eip_error_data error; /* extras a handler adds: field, safe_detail, process, ... */
 };
 

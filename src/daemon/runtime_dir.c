@@ -53,8 +53,8 @@ static int remove_tree(tci_file parent, tc_str name, unsigned depth, tc_err *err
     TCI_FILE_AUTO dir = TCI_FILE_NONE;
     if (depth > TREE_DEPTH_MAX)
         return tc_err_set(err, TC_E_INVALID, "'%.*s' is too deep to be ours", TC_STR_ARG(name));
-    if (tci_file_openat(parent, name, TCI_OPEN_READ | TCI_OPEN_DIRECTORY | TCI_OPEN_NOFOLLOW, 0, &dir,
-                        err) < 0 ||
+    if (tci_file_openat(parent, name, TCI_OPEN_READ | TCI_OPEN_DIRECTORY | TCI_OPEN_NOFOLLOW, 0,
+                        &dir, err) < 0 ||
         remove_children(dir, depth, err) < 0)
         return err->code;
     tci_file_close(&dir);
@@ -73,7 +73,8 @@ static int make_folder(tc_str path, tci_file *ret, tc_err *err)
         TCI_FILE_AUTO made = TCI_FILE_NONE;
         tci_path_split(path, &parent, &name);
         if (name.len == 0 || make_folder(parent, &made, err) < 0)
-            return name.len == 0 ? tc_err_set(err, TC_E_NOT_FOUND, "no root folder") : (int)err->code;
+            return name.len == 0 ? tc_err_set(err, TC_E_NOT_FOUND, "no root folder")
+                                 : (int)err->code;
         rc = tci_file_mkdir(TCI_FILE_CWD, path, 0700, &mkdir_err);
     }
     if (rc < 0 && rc != TC_E_CONFLICT) {
@@ -92,7 +93,8 @@ static int take_lock(tci_runtime_dir *d, tc_str path, tc_err *err)
         return tc_err_wrap(err, "cannot open runtime lock");
     int rc = tci_file_try_lock(d->lock, err);
     if (rc == TC_E_BUSY) {
-        rc = tc_err_set(err, TC_E_CONFLICT, "runtime parent is already owned: %.*s", TC_STR_ARG(path));
+        rc = tc_err_set(err, TC_E_CONFLICT, "runtime parent is already owned: %.*s",
+                        TC_STR_ARG(path));
         (void)tc_err_hint(err, "stop the other daemon, or name another runtime folder");
     }
     return rc;
@@ -149,7 +151,8 @@ static int make_generation(tci_runtime_dir *d, tc_str path, tc_err *err)
     char hex[2 * ID_BYTES];
     tci_random_bytes(id, sizeof id);
     tci_hex(id, sizeof id, hex);
-    (void)snprintf(d->generation, sizeof d->generation, GENERATION_PREFIX "%.*s", (int)sizeof hex, hex);
+    (void)snprintf(d->generation, sizeof d->generation, GENERATION_PREFIX "%.*s", (int)sizeof hex,
+                   hex);
     int n = snprintf(d->spool, sizeof d->spool, "%.*s/%s/spool", TC_STR_ARG(path), d->generation);
     int m = snprintf(d->folder, sizeof d->folder, "%.*s/%s", TC_STR_ARG(path), d->generation);
     if (n < 0 || (size_t)n >= sizeof d->spool || m < 0 || (size_t)m >= sizeof d->folder)
@@ -196,7 +199,10 @@ void tci_runtime_dir_close(tci_runtime_dir *d)
     tci_free(d);
 }
 
-tc_str tci_runtime_dir_spool(const tci_runtime_dir *d) { return tci_str(d->spool); }
+tc_str tci_runtime_dir_spool(const tci_runtime_dir *d)
+{
+    return tci_str(d->spool);
+}
 
 int tci_runtime_dir_journal(tci_runtime_dir *d, tci_stage_journal **ret, tc_err *err)
 {
@@ -244,8 +250,8 @@ static int create_identity(tci_file dir, tc_err *err)
     tc_str temp = TC_STR(".device-id.new");
     tci_random_bytes(id, sizeof id);
     tci_hex(id, sizeof id, text + 7);
-    int rc = tci_file_openat(dir, temp, TCI_OPEN_WRITE | TCI_OPEN_CREATE | TCI_OPEN_TRUNCATE, 0644, &f,
-                             err);
+    int rc = tci_file_openat(dir, temp, TCI_OPEN_WRITE | TCI_OPEN_CREATE | TCI_OPEN_TRUNCATE, 0644,
+                             &f, err);
     if (rc == 0)
         rc = tci_file_write_all(f, text, sizeof text, err);
     if (rc == 0)
@@ -266,8 +272,8 @@ int tci_device_identity(tc_str state_dir, tci_arena *a, tc_str *ret_id, tc_err *
     int rc = make_folder(state_dir, &dir, err);
     if (rc == 0)
         rc = tci_file_openat(dir, TC_STR(".device-id.lock"),
-                             TCI_OPEN_READ | TCI_OPEN_WRITE | TCI_OPEN_CREATE | TCI_OPEN_NOFOLLOW, 0600,
-                             &lock, err);
+                             TCI_OPEN_READ | TCI_OPEN_WRITE | TCI_OPEN_CREATE | TCI_OPEN_NOFOLLOW,
+                             0600, &lock, err);
     if (rc == 0)
         rc = tci_file_lock_byte(lock, 0, LOCK_WAIT_MS, err);
     if (rc < 0)

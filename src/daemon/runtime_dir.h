@@ -21,7 +21,8 @@ void tci_runtime_dir_close(tci_runtime_dir *dir);
 tc_str tci_runtime_dir_spool(const tci_runtime_dir *dir);
 /* This generation's journal of staged files, made on first use; the folder's. Loop thread. */
 struct tci_stage_journal;
-int tci_runtime_dir_journal(tci_runtime_dir *dir, struct tci_stage_journal **ret, tc_err *err) TC_CHECKED;
+int tci_runtime_dir_journal(tci_runtime_dir *dir, struct tci_stage_journal **ret,
+                            tc_err *err) TC_CHECKED;
 
 /* Read <state_dir>/device-id ("device-" and 32 hex digits, no newline), or create it once under a
  * lock. */

@@ -154,8 +154,7 @@ static void on_retention(tci_timer *t)
 
 static tci_req *next_to_cancel(tci_session *s)
 {
-    TCI_LIST_EACH(&s->requests, k)
-    {
+    TCI_LIST_EACH (&s->requests, k) {
         tci_req *r = TCI_CONTAINER(k, tci_req, link);
         if (!r->is_closing && !atomic_load(&r->cancel.is_cancelled))
             return r;
@@ -165,8 +164,7 @@ static tci_req *next_to_cancel(tci_session *s)
 
 static bool has_other_requests(const tci_session *s)
 {
-    TCI_LIST_EACH(&s->requests, k)
-    {
+    TCI_LIST_EACH (&s->requests, k) {
         if (!TCI_CONTAINER(k, tci_req, link)->is_closing)
             return true;
     }
@@ -261,5 +259,6 @@ static void relieve(tci_session *s)
 
 void tci_session_relieve(tci_device *d)
 {
-    TCI_LIST_EACH(&d->session_list, k) relieve(TCI_CONTAINER(k, tci_session, link));
+    TCI_LIST_EACH (&d->session_list, k)
+        relieve(TCI_CONTAINER(k, tci_session, link));
 }

@@ -32,20 +32,20 @@ typedef struct tci_session {
     unsigned refs;
     unsigned nlane[3]; /* by tci_lane */
     tci_ledger ledger;
-    tci_map processes; /* handle -> tci_process */
-    tci_map outputs;   /* reference -> tci_output */
-    tci_map transfers; /* handle -> tci_transfer */
+    tci_map processes;                              /* handle -> tci_process */
+    tci_map outputs;                                /* reference -> tci_output */
+    tci_map transfers;                              /* handle -> tci_transfer */
     tci_list process_lru, output_lru, transfer_lru; /* terminal ones, oldest access first */
-    tci_list requests; /* in flight, by tci_req.link */
+    tci_list requests;                              /* in flight, by tci_req.link */
     size_t nprocesses, ntransfers;                  /* live ones */
     tci_spool_quota spool;
     uint64_t staged_bytes, staged_objects;
     int64_t used_ms;
-    tci_timer idle;        /* expiry */
-    tci_timer retention;   /* collection of what was not used */
-    tci_timer close_limit; /* budget of closing */
-    tci_list closers;      /* who waits for the end */
-    struct tci_walk_cache *walk_cache;     /* both lock themselves: workers use them */
+    tci_timer idle;                    /* expiry */
+    tci_timer retention;               /* collection of what was not used */
+    tci_timer close_limit;             /* budget of closing */
+    tci_list closers;                  /* who waits for the end */
+    struct tci_walk_cache *walk_cache; /* both lock themselves: workers use them */
     struct tci_text_cursors *text_cursors;
 } tci_session;
 

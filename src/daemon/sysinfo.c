@@ -42,7 +42,8 @@ static bool keep(tci_arena *a, tc_str text, size_t max_scalars, tc_str *ret)
     return tci_arena_dup(a, text, ret, &err) == 0;
 }
 
-static bool from_file(tci_arena *a, tc_str path, const tc_str *keys, size_t nkeys, char sep, tc_str *ret)
+static bool from_file(tci_arena *a, tc_str path, const tc_str *keys, size_t nkeys, char sep,
+                      tc_str *ret)
 {
     tc_err err;
     char *text = NULL;
@@ -66,6 +67,7 @@ void tci_sysinfo(tci_arena *a, tci_eip_system_info *ret)
     ret->os = TCI_EIP_OPERATING_SYSTEM_LINUX;
     ret->has_kernel_version = keep(a, tci_str(names.kernel), TEXT_MAX, &ret->kernel_version);
     ret->has_architecture = keep(a, tci_str(names.machine), ARCH_MAX, &ret->architecture);
-    ret->has_os_version = from_file(a, TC_STR("/etc/os-release"), release, 1, '=', &ret->os_version);
+    ret->has_os_version =
+        from_file(a, TC_STR("/etc/os-release"), release, 1, '=', &ret->os_version);
     ret->has_cpu_model = from_file(a, TC_STR("/proc/cpuinfo"), model, 2, ':', &ret->cpu_model);
 }

@@ -36,8 +36,8 @@ struct tci_totals {
 static uint64_t closing(const tci_device *d)
 {
     uint64_t n = 0;
-    TCI_LIST_EACH(&d->session_list, k)
-    n += TCI_CONTAINER(k, tci_session, link)->state == TCI_SESSION_CLOSING;
+    TCI_LIST_EACH (&d->session_list, k)
+        n += TCI_CONTAINER(k, tci_session, link)->state == TCI_SESSION_CLOSING;
     return n;
 }
 

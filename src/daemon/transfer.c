@@ -18,7 +18,10 @@ static void on_expiry(tci_timer *timer);
 
 /* ---- open and release ---- */
 
-static int64_t now_ns(const tci_transfer *t) { return tci_loop_now_ns(t->session->device->loop); }
+static int64_t now_ns(const tci_transfer *t)
+{
+    return tci_loop_now_ns(t->session->device->loop);
+}
 
 static int arm_expiry(tci_transfer *t, tc_err *err)
 {
@@ -95,8 +98,8 @@ int tci_reader_open(tci_session *s, tci_file *file, uint64_t offset, uint64_t le
     tci_sha256_init(&t->sha);
     size_t head = TCI_EIPD_FIXED_BYTES + s->id.len + t->handle.len;
     uint64_t frame_max = s->device->config->limits.max_transfer_frame_bytes;
-    t->payload_max = frame_max > head + 1 ? (size_t)tci_min_u64(frame_max - head, TCI_BLOCK_PAYLOAD_MAX)
-                                          : 1;
+    t->payload_max =
+        frame_max > head + 1 ? (size_t)tci_min_u64(frame_max - head, TCI_BLOCK_PAYLOAD_MAX) : 1;
     *ret = t;
     return 0;
 }
@@ -161,27 +164,34 @@ static void uncharge_stage(tci_transfer *t)
     s->device->staged_bytes -= t->announced;
 }
 
-/* What a live transfer holds goes; its record stays. Waits for the job and for blocks with the front
- * end. */
+/* File, staging file and buffers go, unless a job or the front end still has them. */
+static bool drop_content(tci_transfer *t)
+{
+    if (t->is_working || t->nunsent > 0)
+        return false;
+    tci_file_close(&t->file);
+    if (t->is_writer && t->state != TCI_TRANSFER_COMMITTED)
+        tci_stage_abort(&t->stage);
+    t->session->device->inbound_bytes -= t->nqueued_bytes;
+    t->nqueued_bytes = 0;
+    drop_chunks(&t->queue);
+    drop_chunks(&t->working);
+    drop_blocks(t);
+    return true;
+}
+
+/* What a live transfer holds goes; its record stays. */
 static void release(tci_transfer *t)
 {
     tci_session *s = t->session;
     if (!t->is_live)
         return;
-    if (t->is_working || t->nunsent > 0) {
+    if (!drop_content(t)) {
         t->wants_release = true;
         return;
     }
     t->is_live = false;
     tci_timer_stop(&t->expiry);
-    tci_file_close(&t->file);
-    if (t->is_writer && t->state != TCI_TRANSFER_COMMITTED)
-        tci_stage_abort(&t->stage);
-    s->device->inbound_bytes -= t->nqueued_bytes;
-    t->nqueued_bytes = 0;
-    drop_chunks(&t->queue);
-    drop_chunks(&t->working);
-    drop_blocks(t);
     uncharge_stage(t);
     s->ntransfers--;
     s->device->ntransfers--;
@@ -225,7 +235,10 @@ void tci_transfer_touch(tci_transfer *t)
     tci_list_push_back(&t->session->transfer_lru, &t->lru);
 }
 
-static void made_progress(tci_transfer *t) { t->progress_ns = now_ns(t); }
+static void made_progress(tci_transfer *t)
+{
+    t->progress_ns = now_ns(t);
+}
 
 /* ---- ending early ---- */
 
@@ -236,6 +249,7 @@ bool tci_transfer_reset(tci_transfer *t, tci_eipd_status status, uint64_t offset
     const tci_front *front = t->front;
     t->state = TCI_TRANSFER_RESET;
     t->reset_status = status;
+    (void)drop_content(t); /* before anybody is told; what is in use goes with its user */
     if (tell_front && front != NULL)
         front->on_reset(t, status, offset);
     release(t);
@@ -399,7 +413,7 @@ static void write_work(tci_job *job)
 {
     tci_transfer *t = TCI_CONTAINER(job, tci_transfer, job);
     t->rc = 0;
-    TCI_LIST_EACH(&t->working, k) {
+    TCI_LIST_EACH (&t->working, k) {
         tci_chunk *c = TCI_CONTAINER(k, tci_chunk, link);
         t->rc = tci_stage_write(&t->stage, c->payload.ptr, c->payload.len, &t->err);
         if (t->rc < 0)

@@ -64,7 +64,7 @@ struct tci_transfer {
     char *path; /* writer: the destination as requested */
     bool is_writer;
     bool is_closed; /* reader: its evidence was asked for; it stays as it is */
-    bool is_live; /* counts as active */
+    bool is_live;   /* counts as active */
     tci_transfer_state state;
     const tci_front *front; /* NULL: none attached */
     void *front_state;
@@ -85,8 +85,8 @@ struct tci_transfer {
     uint8_t digest[TCI_SHA256_BYTES];
     uint64_t credits[TCI_TRANSFER_WINDOW]; /* ends of blocks not credited, oldest first */
     unsigned ncredits;
-    unsigned nunsent;    /* blocks with the front end */
-    tci_block *filling;  /* with the worker */
+    unsigned nunsent;   /* blocks with the front end */
+    tci_block *filling; /* with the worker */
     tci_list free_blocks;
     size_t payload_max;
 

@@ -22,7 +22,8 @@ static void free_frame(tci_out_frame *f, bool was_sent)
 static void send(tci_carrier *c, tc_str session, tc_str handle, tci_eipd_kind kind,
                  tci_eipd_status status, uint64_t offset)
 {
-    tci_eipd e = {.kind = kind, .status = status, .offset = offset, .session = session, .handle = handle};
+    tci_eipd e = {
+        .kind = kind, .status = status, .offset = offset, .session = session, .handle = handle};
     tci_out_frame *f = tci_mem_alloc(sizeof *f + TCI_FRAME_HEADROOM + tci_eipd_head_len(&e));
     if (f == NULL)
         return;
@@ -131,7 +132,8 @@ static bool is_silent(const tci_transfer *t, const tci_eipd *e)
            (e->kind == TCI_EIPD_CREDIT || e->kind == TCI_EIPD_RESET);
 }
 
-static void receive_for(tci_carrier *c, tci_transfer *t, const tci_eipd *e, char *own, size_t own_cap)
+static void receive_for(tci_carrier *c, tci_transfer *t, const tci_eipd *e, char *own,
+                        size_t own_cap)
 {
     tc_err err;
     int rc;

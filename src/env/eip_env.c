@@ -307,8 +307,7 @@ void tci_eip_untrack(tci_eip_env *e, tci_eip_run *run)
 void tci_eip_untrack_handle(tci_eip_env *e, tc_str handle)
 {
     tci_mutex_lock(&e->base.lock);
-    TCI_LIST_EACH(&e->runs, link)
-    {
+    TCI_LIST_EACH (&e->runs, link) {
         tci_eip_run *run = TCI_CONTAINER(link, tci_eip_run, link);
         if (!run->is_process || !tci_str_eq(tci_str_of(run->text, run->len), handle))
             continue;
@@ -323,11 +322,10 @@ static size_t snapshot(tci_eip_env *e, tci_arena *a, bool is_process, tc_str **r
 {
     size_t n = 0, max = 0;
     tci_mutex_lock(&e->base.lock);
-    TCI_LIST_EACH(&e->runs, link)
-    max++;
+    TCI_LIST_EACH (&e->runs, link)
+        max++;
     tc_str *list = tci_arena_items(a, tc_str, max);
-    TCI_LIST_EACH(&e->runs, link)
-    {
+    TCI_LIST_EACH (&e->runs, link) {
         const tci_eip_run *run = TCI_CONTAINER(link, tci_eip_run, link);
         if (list != NULL && run->is_process == is_process &&
             tci_arena_dup(a, tci_str_of(run->text, run->len), &list[n], err) == 0)

@@ -217,8 +217,7 @@ static void origin_free(tci_http_origin *origin)
 static int find_origin(tci_http_client *client, const tci_http_request *r,
                        tci_http_origin **ret_origin, tc_err *err)
 {
-    TCI_LIST_EACH(&client->origins, k)
-    {
+    TCI_LIST_EACH (&client->origins, k) {
         tci_http_origin *o = TCI_CONTAINER(k, tci_http_origin, link);
         if (o->port == r->port && tci_str_eq(tci_str(o->scheme), r->scheme) &&
             tci_str_eq_nocase(tci_str(o->host), r->host)) {
@@ -329,8 +328,7 @@ static void kill_conn(tci_http_conn *c)
 
 void tci_http_client_drop_idle(tci_http_client *client)
 {
-    TCI_LIST_EACH(&client->conns, k)
-    {
+    TCI_LIST_EACH (&client->conns, k) {
         tci_http_conn *c = TCI_CONTAINER(k, tci_http_conn, link);
         if (c->call == NULL)
             kill_conn(c);

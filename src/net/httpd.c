@@ -549,8 +549,7 @@ void tci_httpd_drain(tci_httpd *httpd, int64_t timeout_ms,
     tci_loop_assert(httpd->loop);
     httpd->is_draining = true;
     httpd->drain_cb = cb;
-    TCI_LIST_EACH(&httpd->conns, k)
-    {
+    TCI_LIST_EACH (&httpd->conns, k) {
         tci_httpd_conn *c = TCI_CONTAINER(k, tci_httpd_conn, link);
         tci_httpd_enter(c);
         c->closes = true;

@@ -134,20 +134,19 @@ static void leave_child(tci_tree *tree)
 static bool is_own_child(const tci_tree_host *host, int pid, tci_tree_owned **ret_owned)
 {
     *ret_owned = NULL;
-    TCI_LIST_EACH(&host->trees, k)
-    if (TCI_CONTAINER(k, tci_tree, link)->child.pid == pid)
-        return true;
-    TCI_LIST_EACH(&host->owned, o)
-    {
+    TCI_LIST_EACH (&host->trees, k)
+        if (TCI_CONTAINER(k, tci_tree, link)->child.pid == pid)
+            return true;
+    TCI_LIST_EACH (&host->owned, o) {
         tci_tree_owned *owned = TCI_CONTAINER(o, tci_tree_owned, link);
         if (owned->pid == pid) {
             *ret_owned = owned;
             return true;
         }
     }
-    TCI_LIST_EACH(&host->late, l)
-    if (TCI_CONTAINER(l, late_child, link)->child.pid == pid)
-        return true;
+    TCI_LIST_EACH (&host->late, l)
+        if (TCI_CONTAINER(l, late_child, link)->child.pid == pid)
+            return true;
     return false;
 }
 

@@ -21,8 +21,8 @@ int tci_eip_request_decode(tc_str text, tci_arena *a, tci_eip_request *ret, tc_e
 
 /* {"eip_session":S,"id":I,"jsonrpc":"2.0","result":R}; session NULL: no such member. result is
  * encoded by type; or already encoded text when type is NULL. */
-void tci_eip_put_result(tci_buf *out, const tci_json *id, const tc_str *session, const tci_type *type,
-                        const void *result);
+void tci_eip_put_result(tci_buf *out, const tci_json *id, const tc_str *session,
+                        const tci_type *type, const void *result);
 void tci_eip_put_error(tci_buf *out, const tci_json *id, const tc_str *session, int32_t code,
                        tc_str message, tc_str data_json);
 

@@ -12,8 +12,9 @@ enum { MOUNTINFO_MAX = 4 * 1024 * 1024, POINT_FIELD = 4 };
 
 static tci_mount_kind kind_of_type(tc_str type)
 {
-    static const char *const types[] = {"nfs",  "nfs4",      "cifs", "smb3", "9p",   "ceph", "afs",
-                                        "coda", "glusterfs", "lustre", "gfs2", "ocfs2", "virtiofs", "autofs"};
+    static const char *const types[] = {"nfs",  "nfs4",  "cifs",     "smb3",      "9p",
+                                        "ceph", "afs",   "coda",     "glusterfs", "lustre",
+                                        "gfs2", "ocfs2", "virtiofs", "autofs"};
     if (tci_str_eq(type, TC_STR("tmpfs")) || tci_str_eq(type, TC_STR("ramfs")))
         return TCI_MOUNT_MEMORY;
     if (tci_str_starts(type, TC_STR("fuse")))
@@ -69,8 +70,8 @@ void tci_mounts_refresh(tci_mounts *m, int64_t now_ns)
         return;
     tci_mounts_done(m);
     m->loaded_ns = now_ns;
-    if (tci_file_read_whole(TCI_FILE_CWD, TC_STR("/proc/self/mountinfo"), MOUNTINFO_MAX, &m->text, &len,
-                            &err) < 0) {
+    if (tci_file_read_whole(TCI_FILE_CWD, TC_STR("/proc/self/mountinfo"), MOUNTINFO_MAX, &m->text,
+                            &len, &err) < 0) {
         m->text = NULL;
         return;
     }

@@ -18,7 +18,8 @@ void tci_system_names_of(tci_system_names *ret)
     if (uname(&u) != 0)
         return;
     (void)snprintf(ret->kernel, sizeof ret->kernel, "%.*s", (int)sizeof ret->kernel - 1, u.release);
-    (void)snprintf(ret->machine, sizeof ret->machine, "%.*s", (int)sizeof ret->machine - 1, u.machine);
+    (void)snprintf(ret->machine, sizeof ret->machine, "%.*s", (int)sizeof ret->machine - 1,
+                   u.machine);
 }
 
 unsigned tci_system_processors(void)
@@ -37,4 +38,7 @@ void tci_system_harden_process(void)
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
-void tci_system_ignore_sigpipe(void) { (void)signal(SIGPIPE, SIG_IGN); /* cannot fail for SIGPIPE */ }
+void tci_system_ignore_sigpipe(void)
+{
+    (void)signal(SIGPIPE, SIG_IGN); /* cannot fail for SIGPIPE */
+}

@@ -81,8 +81,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (nasked % 4 == 0)
             tci_loop_turn(f->loop, 0);
     }
-    TCI_LIST_EACH(&f->device->session_list, k)
-    tci_session_close(TCI_CONTAINER(k, tci_session, link), NULL);
+    TCI_LIST_EACH (&f->device->session_list, k)
+        tci_session_close(TCI_CONTAINER(k, tci_session, link), NULL);
     fuzz_device_settle(f);
     if (nanswered != nasked)
         abort();

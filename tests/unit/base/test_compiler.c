@@ -31,8 +31,7 @@ static void a_list_keeps_order_and_allows_removal_while_walking(void **state)
     nodes[4].value = -1;
     tci_list_push_front(&l, &nodes[4].link);
     int expected = -1;
-    TCI_LIST_EACH(&l, k)
-    {
+    TCI_LIST_EACH (&l, k) {
         assert_int_equal(TCI_CONTAINER(k, node, link)->value, expected);
         expected++;
         if (expected % 2 == 0)

@@ -33,7 +33,10 @@ static void send_frame(tci_carrier *c, tci_out_frame *out)
     out->on_sent(out, true);
 }
 
-static void carrier_free(tci_carrier *c) { tci_link_remove(&c->link); }
+static void carrier_free(tci_carrier *c)
+{
+    tci_link_remove(&c->link);
+}
 
 static const tci_carrier_vtable vtable = {reply, send_frame, carrier_free};
 
@@ -97,22 +100,24 @@ void fixture_start(fixture *f)
     assert_int_equal(tci_device_new(f->loop, &f->config, &f->device, &err), 0);
     f->carrier = (tci_carrier){.v = &vtable, .device = f->device, .refs = 1};
     tci_list_push_back(&f->device->carriers, &f->carrier.link);
-    assert_ok(answer(f, ask_in(f, NULL, "initialize",
-                               "{\"supported_protocol_versions\":[\"0.3\"],\"client\":{\"name\":\"t\","
-                               "\"version\":\"1\"}}")));
+    assert_ok(
+        answer(f, ask_in(f, NULL, "initialize",
+                         "{\"supported_protocol_versions\":[\"0.3\"],\"client\":{\"name\":\"t\","
+                         "\"version\":\"1\"}}")));
 }
 
 void fixture_open_session(fixture *f)
 {
-    const tci_json *r = answer(
-        f, ask_in(f, NULL, "session.open",
-                  "{\"expected_device_id\":\"device-1\",\"expected_generation\":%llu,"
-                  "\"protocol_version\":\"0.3\"}",
-                  (unsigned long long)f->device->generation));
+    const tci_json *r =
+        answer(f, ask_in(f, NULL, "session.open",
+                         "{\"expected_device_id\":\"device-1\",\"expected_generation\":%llu,"
+                         "\"protocol_version\":\"0.3\"}",
+                         (unsigned long long)f->device->generation));
     assert_ok(r);
     tc_str id = text_at(r, "result", "descriptor", "session_id");
     (void)snprintf(f->session, sizeof f->session, "%.*s", TC_STR_ARG(id));
-    assert_ok(answer(f, ask(f, "environment.readiness", "{\"context\":{\"operation_id\":\"ready\"}}")));
+    assert_ok(
+        answer(f, ask(f, "environment.readiness", "{\"context\":{\"operation_id\":\"ready\"}}")));
 }
 
 static void drained(tci_drain *d, bool is_clean)
@@ -135,15 +140,16 @@ void fixture_stop(fixture *f)
     tci_arena_done(&f->arena);
 }
 
-static uint64_t vask(fixture *f, const char *session, const char *method, const char *params, va_list ap)
+static uint64_t vask(fixture *f, const char *session, const char *method, const char *params,
+                     va_list ap)
 {
     char *p = NULL;
     tci_buf b;
     assert_true(vasprintf(&p, params, ap) >= 0);
     tci_buf_init(&b, TCI_BUF_MAX);
     uint64_t id = ++f->next_id;
-    tci_buf_printf(&b, "{\"jsonrpc\":\"2.0\",\"id\":%llu,\"method\":\"%s\",\"params\":", (unsigned long long)id,
-                   method);
+    tci_buf_printf(&b, "{\"jsonrpc\":\"2.0\",\"id\":%llu,\"method\":\"%s\",\"params\":",
+                   (unsigned long long)id, method);
     tci_buf_append_str(&b, tci_str(p));
     if (session != NULL)
         tci_buf_printf(&b, ",\"eip_session\":\"%s\"", session);
@@ -183,7 +189,10 @@ static const tci_json *find_reply(const fixture *f, uint64_t id)
     return NULL;
 }
 
-bool is_answered(const fixture *f, uint64_t id) { return find_reply(f, id) != NULL; }
+bool is_answered(const fixture *f, uint64_t id)
+{
+    return find_reply(f, id) != NULL;
+}
 
 const tci_json *answer(fixture *f, uint64_t id)
 {
@@ -219,7 +228,10 @@ uint64_t number_at(const tci_json *v, const char *a, const char *b, const char *
     return n;
 }
 
-tc_str error_type(const tci_json *r) { return text_at(r, "error", "data", "error_type"); }
+tc_str error_type(const tci_json *r)
+{
+    return text_at(r, "error", "data", "error_type");
+}
 
 void assert_str_at(tc_str got, const char *want, const char *file, int line)
 {
@@ -229,8 +241,8 @@ void assert_str_at(tc_str got, const char *want, const char *file, int line)
     _fail(file, line);
 }
 
-void send_data(fixture *f, tci_eipd_kind kind, tci_eipd_status status, tc_str handle, uint64_t offset,
-               tc_str payload)
+void send_data(fixture *f, tci_eipd_kind kind, tci_eipd_status status, tc_str handle,
+               uint64_t offset, tc_str payload)
 {
     char *own = NULL;
     tci_eipd e = {.kind = kind,

@@ -59,16 +59,16 @@ void assert_str_at(tc_str got, const char *want, const char *file, int line);
 #define assert_str(got, want) assert_str_at((got), (want), __FILE__, __LINE__)
 
 /* Turn the loop until cond is true, at most ten seconds. */
-#define wait_until(f, cond)                                          \
-    do {                                                             \
+#define wait_until(f, cond)                                            \
+    do {                                                               \
         int64_t until_ns = tci_clock_mono_ns() + INT64_C(10000000000); \
-        while (!(cond)) {                                            \
-            assert_true(tci_clock_mono_ns() < until_ns);             \
-            tci_loop_turn((f)->loop, 100);                           \
-        }                                                            \
+        while (!(cond)) {                                              \
+            assert_true(tci_clock_mono_ns() < until_ns);               \
+            tci_loop_turn((f)->loop, 100);                             \
+        }                                                              \
     } while (0)
 
-void send_data(fixture *f, tci_eipd_kind kind, tci_eipd_status status, tc_str handle, uint64_t offset,
-               tc_str payload);
+void send_data(fixture *f, tci_eipd_kind kind, tci_eipd_status status, tc_str handle,
+               uint64_t offset, tc_str payload);
 
 #endif

@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define EXEC                                                                                       \
-    "{\"context\":{\"operation_id\":\"%s\"},\"request\":{\"command\":{\"kind\":\"shell\",\"profile_id\":"  \
+#define EXEC                                                                               \
+    "{\"context\":{\"operation_id\":\"%s\"},\"request\":{\"command\":{\"kind\":\"shell\"," \
+    "\"profile_id\":"                                                                      \
     "\"default\",\"script\":\"%s\"}}}"
 #define ON "{\"context\":{\"operation_id\":\"%s\"},\"handle\":\"%.*s\"%s}"
 
@@ -53,13 +54,17 @@ static void test_cancel_while_input_is_delivered(void **state)
         tci_buf_append(&big, "QUFB", 4); /* more than any pipe takes */
     tci_buf_append_byte(&big, '\0');
     uint64_t id = ask(&f, "process.start",
-                      "{\"context\":{\"operation_id\":\"p\"},\"request\":{\"command\":{\"kind\":\"shell\",\"profile_id\":"
-                      "\"default\",\"script\":\"sleep 60\"},\"initial_stdin\":{\"encoding\":\"base64\",\"data\":\"%s\"}}}",
+                      "{\"context\":{\"operation_id\":\"p\"},\"request\":{\"command\":{\"kind\":"
+                      "\"shell\",\"profile_id\":"
+                      "\"default\",\"script\":\"sleep "
+                      "60\"},\"initial_stdin\":{\"encoding\":\"base64\",\"data\":\"%s\"}}}",
                       big.ptr);
     tci_buf_done(&big);
     tci_loop_turn(f.loop, 50);
     assert_false(is_answered(&f, id));
-    assert_ok(answer(&f, ask(&f, "operation.cancel", "{\"context\":{\"operation_id\":\"c\"},\"target_operation_id\":\"p\"}")));
+    assert_ok(
+        answer(&f, ask(&f, "operation.cancel",
+                       "{\"context\":{\"operation_id\":\"c\"},\"target_operation_id\":\"p\"}")));
     const tci_json *r = answer(&f, id);
     assert_error(r, "cancelled");
     assert_str(text_at(at(r, "error", "data", NULL), "receipt", "outcome", NULL), "cancelled");
@@ -73,18 +78,23 @@ static void test_waits_end_together_and_one_by_one(void **state)
     TCI_UNUSED(state);
     begin(&f);
     tc_str p = start(&f, "p", "sleep 60");
-    uint64_t a = ask(&f, "process.wait", ON, "a", TC_STR_ARG(p), ",\"condition\":\"initial_terminal\"");
+    uint64_t a =
+        ask(&f, "process.wait", ON, "a", TC_STR_ARG(p), ",\"condition\":\"initial_terminal\"");
     uint64_t b = ask(&f, "process.wait", ON, "b", TC_STR_ARG(p), ",\"condition\":\"tree_cleaned\"");
     uint64_t c = ask(&f, "process.wait", ON, "c", TC_STR_ARG(p), ",\"condition\":\"tree_cleaned\"");
-    assert_ok(answer(&f, ask(&f, "operation.cancel", "{\"context\":{\"operation_id\":\"x\"},\"target_operation_id\":\"b\"}")));
+    assert_ok(
+        answer(&f, ask(&f, "operation.cancel",
+                       "{\"context\":{\"operation_id\":\"x\"},\"target_operation_id\":\"b\"}")));
     assert_error(answer(&f, b), "cancelled");
-    assert_error(answer(&f, ask(&f, "process.release", ON, "early", TC_STR_ARG(p), "")), "conflict");
+    assert_error(answer(&f, ask(&f, "process.release", ON, "early", TC_STR_ARG(p), "")),
+                 "conflict");
     const tci_json *killed = answer(&f, ask(&f, "process.kill", ON, "k", TC_STR_ARG(p), ""));
     assert_str(text_at(at(killed, "result", "process", NULL), "status", "signal", NULL), "kill");
     assert_ok(answer(&f, a));
     assert_ok(answer(&f, c));
     assert_ok(answer(&f, ask(&f, "process.release", ON, "r", TC_STR_ARG(p), "")));
-    assert_error(answer(&f, ask(&f, "process.inspect", ON, "i", TC_STR_ARG(p), "")), "not_found_or_denied");
+    assert_error(answer(&f, ask(&f, "process.inspect", ON, "i", TC_STR_ARG(p), "")),
+                 "not_found_or_denied");
     fixture_stop(&f);
 }
 
@@ -97,15 +107,22 @@ static void test_outputs_outlive_their_process(void **state)
     const tci_json *s = answer(&f, ask(&f, "process.start", EXEC, "p", "echo kept"));
     tc_str p = text_at(s, "result", "process", "handle");
     tc_str out = text_at(at(s, "result", "process", "output", NULL), "stdout", "reference", NULL);
-    assert_ok(answer(&f, ask(&f, "process.wait", ON, "w", TC_STR_ARG(p), ",\"condition\":\"tree_cleaned\"")));
+    assert_ok(answer(
+        &f, ask(&f, "process.wait", ON, "w", TC_STR_ARG(p), ",\"condition\":\"tree_cleaned\"")));
 #define REF "{\"context\":{\"operation_id\":\"%s\"},\"reference\":\"%.*s\"%s}"
-    assert_error(answer(&f, ask(&f, "output.release", REF, "o1", TC_STR_ARG(out), "")), "conflict"); /* attached */
+    assert_error(answer(&f, ask(&f, "output.release", REF, "o1", TC_STR_ARG(out), "")),
+                 "conflict"); /* attached */
     assert_ok(answer(&f, ask(&f, "process.release", ON, "r", TC_STR_ARG(p), "")));
-    const tci_json *page = answer(&f, ask(&f, "output.read", REF, "o2", TC_STR_ARG(out), ",\"start_offset\":0"));
+    const tci_json *page =
+        answer(&f, ask(&f, "output.read", REF, "o2", TC_STR_ARG(out), ",\"start_offset\":0"));
     assert_str(text_at(page, "result", "data", "data"), "a2VwdAo");
-    assert_error(answer(&f, ask(&f, "output.read", REF, "o3", TC_STR_ARG(out), ",\"start_offset\":99")), "invalid_params");
+    assert_error(
+        answer(&f, ask(&f, "output.read", REF, "o3", TC_STR_ARG(out), ",\"start_offset\":99")),
+        "invalid_params");
     assert_ok(answer(&f, ask(&f, "output.release", REF, "o4", TC_STR_ARG(out), "")));
-    assert_error(answer(&f, ask(&f, "output.read", REF, "o5", TC_STR_ARG(out), ",\"start_offset\":0")), "invalid_handle");
+    assert_error(
+        answer(&f, ask(&f, "output.read", REF, "o5", TC_STR_ARG(out), ",\"start_offset\":0")),
+        "invalid_handle");
     fixture_stop(&f);
 }
 
@@ -118,10 +135,11 @@ static void test_waiting_for_output(void **state)
     begin(&f);
     const tci_json *s = answer(&f, ask(&f, "process.start", EXEC, "p", "sleep 60"));
     tc_str out = text_at(at(s, "result", "process", "output", NULL), "stdout", "reference", NULL);
-    const tci_json *empty =
-        answer(&f, ask(&f, "output.read", REF, "o1", TC_STR_ARG(out), ",\"start_offset\":0,\"wait_ms\":30"));
+    const tci_json *empty = answer(&f, ask(&f, "output.read", REF, "o1", TC_STR_ARG(out),
+                                           ",\"start_offset\":0,\"wait_ms\":30"));
     assert_int_equal(number_at(empty, "result", "next_offset", NULL), 0);
-    uint64_t waiting = ask(&f, "output.read", REF, "o2", TC_STR_ARG(out), ",\"start_offset\":0,\"wait_ms\":60000");
+    uint64_t waiting =
+        ask(&f, "output.read", REF, "o2", TC_STR_ARG(out), ",\"start_offset\":0,\"wait_ms\":60000");
     uint64_t closed = ask(&f, "session.close", "{}");
     assert_error(answer(&f, waiting), "cancelled");
     assert_ok(answer(&f, closed));
@@ -143,7 +161,8 @@ static void test_finished_processes_make_room(void **state)
         (void)snprintf(op, sizeof op, "p%d", i);
         tc_str p = start(&f, op, "true");
         (void)snprintf(op, sizeof op, "w%d", i);
-        assert_ok(answer(&f, ask(&f, "process.wait", ON, op, TC_STR_ARG(p), ",\"condition\":\"tree_cleaned\"")));
+        assert_ok(answer(
+            &f, ask(&f, "process.wait", ON, op, TC_STR_ARG(p), ",\"condition\":\"tree_cleaned\"")));
     }
     assert_true(f.device->nprocess_records <= 4);
     for (int i = 0; i < 4; i++) {
@@ -169,7 +188,8 @@ static void test_case_01_27_many_small_commands_at_once(void **state)
     for (int i = 0; i < 10; i++) {
         const tci_json *r = answer(&f, ids[i]);
         assert_ok(r);
-        assert_str(text_at(at(r, "result", "output", "stdout", NULL), "preview", "data", NULL), "aGkK");
+        assert_str(text_at(at(r, "result", "output", "stdout", NULL), "preview", "data", NULL),
+                   "aGkK");
     }
     fixture_stop(&f);
 }
@@ -188,8 +208,10 @@ static void test_a_full_device_ledger_serves_all(void **state)
     for (int i = 0; i < 6; i++) {
         (void)snprintf(op, sizeof op, "a%d", i);
         assert_ok(answer(&f, ask(&f, "shell.exec", EXEC, op, "true")));
-        tc_str out = text_at(at(answer(&f, f.next_id), "result", "output", "stdout", NULL), "reference", NULL, NULL);
-        tc_str err = text_at(at(answer(&f, f.next_id), "result", "output", "stderr", NULL), "reference", NULL, NULL);
+        tc_str out = text_at(at(answer(&f, f.next_id), "result", "output", "stdout", NULL),
+                             "reference", NULL, NULL);
+        tc_str err = text_at(at(answer(&f, f.next_id), "result", "output", "stderr", NULL),
+                             "reference", NULL, NULL);
         (void)snprintf(op, sizeof op, "ro%d", i);
         assert_ok(answer(&f, ask(&f, "output.release", REF, op, TC_STR_ARG(out), "")));
         (void)snprintf(op, sizeof op, "re%d", i);
@@ -215,7 +237,8 @@ static void test_evidence_has_a_budget(void **state)
     assert_true(f.device->evidence_bytes <= (UINT64_C(64) << 20));
     assert_ok(answer(&f, ask(&f, "shell.exec", EXEC, "big13", script)));
     assert_error(answer(&f, ask(&f, "shell.exec", EXEC, "big0", script)), "conflict");
-    assert_ok(answer(&f, ask(&f, "receipt.get", "{\"context\":{\"operation_id\":\"g\"},\"operation_id\":\"big0\"}")));
+    assert_ok(answer(&f, ask(&f, "receipt.get",
+                             "{\"context\":{\"operation_id\":\"g\"},\"operation_id\":\"big0\"}")));
     fixture_stop(&f);
 }
 

@@ -6,8 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WRITE "{\"context\":{\"operation_id\":\"%s\"},\"path\":{\"path\":\"%s/%s\"},\"mode\":\"%s\",\"text\":\"%s\"}"
-#define EXEC "{\"context\":{\"operation_id\":\"%s\"},\"request\":{\"command\":{\"kind\":\"shell\",\"profile_id\":\"default\",\"script\":\"%s\"}}}"
+#define WRITE                                                         \
+    "{\"context\":{\"operation_id\":\"%s\"},\"path\":{\"path\":\"%s/" \
+    "%s\"},\"mode\":\"%s\",\"text\":\"%s\"}"
+#define EXEC                                                                               \
+    "{\"context\":{\"operation_id\":\"%s\"},\"request\":{\"command\":{\"kind\":\"shell\"," \
+    "\"profile_id\":\"default\",\"script\":\"%s\"}}}"
 
 static void test_order_of_checks(void **state)
 {
@@ -19,13 +23,18 @@ static void test_order_of_checks(void **state)
     assert_error(answer(&f, ask_in(&f, "s", "device.describe", "{}")), "invalid_request");
     assert_error(answer(&f, ask_in(&f, NULL, "file.stat", "{}")), "invalid_request");
     assert_error(answer(&f, ask_in(&f, "session-x-1", "file.stat", "{}")), "not_initialized");
-    assert_error(answer(&f, ask_in(&f, NULL, "device.metrics", "{\"expected_device_id\":\"device-1\",\"expected_generation\":1}")),
-                 "unsupported");
+    assert_error(
+        answer(&f, ask_in(&f, NULL, "device.metrics",
+                          "{\"expected_device_id\":\"device-1\",\"expected_generation\":1}")),
+        "unsupported");
     fixture_open_session(&f);
-    assert_error(answer(&f, ask(&f, "computer.describe", "{\"context\":{\"operation_id\":\"c\"}}")), "unsupported");
+    assert_error(answer(&f, ask(&f, "computer.describe", "{\"context\":{\"operation_id\":\"c\"}}")),
+                 "unsupported");
     assert_error(answer(&f, ask(&f, "egress.update", "{\"expected_revision\":1}")), "unsupported");
-    assert_error(answer(&f, ask(&f, "file.stat", "{\"context\":{\"operation_id\":\"a\"},\"path\":{\"path\":\"x\"}}")),
-                 "invalid_params");
+    assert_error(
+        answer(&f, ask(&f, "file.stat",
+                       "{\"context\":{\"operation_id\":\"a\"},\"path\":{\"path\":\"x\"}}")),
+        "invalid_params");
     fixture_stop(&f);
 }
 
@@ -36,21 +45,30 @@ static void test_same_operation_is_answered_from_its_record(void **state)
     fixture_prepare(&f);
     fixture_start(&f);
     fixture_open_session(&f);
-    const tci_json *first = answer(&f, ask(&f, "file.write_text", WRITE, "w", f.folder, "a", "create", "one"));
+    const tci_json *first =
+        answer(&f, ask(&f, "file.write_text", WRITE, "w", f.folder, "a", "create", "one"));
     assert_ok(first);
-    const tci_json *again = answer(&f, ask(&f, "file.write_text", WRITE, "w", f.folder, "a", "create", "one"));
+    const tci_json *again =
+        answer(&f, ask(&f, "file.write_text", WRITE, "w", f.folder, "a", "create", "one"));
     assert_ok(again); /* a second create would be a conflict */
     assert_true(tci_str_eq(text_at(first, "result", "receipt", "observed_at"),
                            text_at(again, "result", "receipt", "observed_at")));
-    assert_error(answer(&f, ask(&f, "file.write_text", WRITE, "w", f.folder, "a", "create", "two")), "conflict");
-    assert_error(answer(&f, ask(&f, "file.mkdir", "{\"context\":{\"operation_id\":\"w\"},\"path\":{\"path\":\"%s/d\"}}", f.folder)),
+    assert_error(answer(&f, ask(&f, "file.write_text", WRITE, "w", f.folder, "a", "create", "two")),
                  "conflict");
+    assert_error(
+        answer(&f, ask(&f, "file.mkdir",
+                       "{\"context\":{\"operation_id\":\"w\"},\"path\":{\"path\":\"%s/d\"}}",
+                       f.folder)),
+        "conflict");
     /* failures are evidence too */
-    const tci_json *failed = answer(&f, ask(&f, "file.write_text", WRITE, "x", f.folder, "a", "create", "one"));
+    const tci_json *failed =
+        answer(&f, ask(&f, "file.write_text", WRITE, "x", f.folder, "a", "create", "one"));
     assert_error(failed, "conflict");
-    const tci_json *failed_again = answer(&f, ask(&f, "file.write_text", WRITE, "x", f.folder, "a", "create", "one"));
-    assert_true(tci_str_eq(text_at(at(failed, "error", "data", NULL), "receipt", "observed_at", NULL),
-                           text_at(at(failed_again, "error", "data", NULL), "receipt", "observed_at", NULL)));
+    const tci_json *failed_again =
+        answer(&f, ask(&f, "file.write_text", WRITE, "x", f.folder, "a", "create", "one"));
+    assert_true(tci_str_eq(
+        text_at(at(failed, "error", "data", NULL), "receipt", "observed_at", NULL),
+        text_at(at(failed_again, "error", "data", NULL), "receipt", "observed_at", NULL)));
     fixture_stop(&f);
 }
 
@@ -62,15 +80,22 @@ static void test_receipts(void **state)
     fixture_start(&f);
     fixture_open_session(&f);
     assert_ok(answer(&f, ask(&f, "file.write_text", WRITE, "w", f.folder, "a", "create", "one")));
-    const tci_json *r = answer(&f, ask(&f, "receipt.get", "{\"context\":{\"operation_id\":\"g\"},\"operation_id\":\"w\"}"));
+    const tci_json *r =
+        answer(&f, ask(&f, "receipt.get",
+                       "{\"context\":{\"operation_id\":\"g\"},\"operation_id\":\"w\"}"));
     assert_str(text_at(r, "result", "receipt", "outcome"), "succeeded");
     assert_str(text_at(r, "result", "receipt", "method"), "file.write_text");
     assert_int_equal(text_at(r, "result", "receipt", "request_digest").len, 64);
-    assert_error(answer(&f, ask(&f, "receipt.get", "{\"context\":{\"operation_id\":\"g\"},\"operation_id\":\"never\"}")),
-                 "not_found_or_denied");
+    assert_error(
+        answer(&f, ask(&f, "receipt.get",
+                       "{\"context\":{\"operation_id\":\"g\"},\"operation_id\":\"never\"}")),
+        "not_found_or_denied");
     /* a read leaves no receipt, and its id is free again */
-    assert_ok(answer(&f, ask(&f, "file.stat", "{\"context\":{\"operation_id\":\"s\"},\"path\":{\"path\":\"/\"}}")));
-    assert_ok(answer(&f, ask(&f, "file.stat", "{\"context\":{\"operation_id\":\"s\"},\"path\":{\"path\":\"/tmp\"}}")));
+    assert_ok(answer(&f, ask(&f, "file.stat",
+                             "{\"context\":{\"operation_id\":\"s\"},\"path\":{\"path\":\"/\"}}")));
+    assert_ok(
+        answer(&f, ask(&f, "file.stat",
+                       "{\"context\":{\"operation_id\":\"s\"},\"path\":{\"path\":\"/tmp\"}}")));
     fixture_stop(&f);
 }
 
@@ -82,17 +107,21 @@ static void test_a_running_operation_is_in_progress(void **state)
     fixture_start(&f);
     fixture_open_session(&f);
     uint64_t id = ask(&f, "shell.exec", EXEC, "long", "sleep 60");
-    assert_error(answer(&f, ask(&f, "shell.exec", EXEC, "long", "sleep 60")), "operation_in_progress");
+    assert_error(answer(&f, ask(&f, "shell.exec", EXEC, "long", "sleep 60")),
+                 "operation_in_progress");
     assert_error(answer(&f, ask(&f, "shell.exec", EXEC, "long", "sleep 61")), "conflict");
-    const tci_json *c = answer(
-        &f, ask(&f, "operation.cancel", "{\"context\":{\"operation_id\":\"c\"},\"target_operation_id\":\"long\"}"));
+    const tci_json *c =
+        answer(&f, ask(&f, "operation.cancel",
+                       "{\"context\":{\"operation_id\":\"c\"},\"target_operation_id\":\"long\"}"));
     assert_str(text_at(c, "result", "status", NULL), "cancellation_requested");
     const tci_json *r = answer(&f, id);
     assert_str(text_at(r, "result", "status", "phase"), "cancelled");
     assert_str(text_at(r, "result", "receipt", "outcome"), "cancelled");
-    c = answer(&f, ask(&f, "operation.cancel", "{\"context\":{\"operation_id\":\"c2\"},\"target_operation_id\":\"long\"}"));
+    c = answer(&f, ask(&f, "operation.cancel",
+                       "{\"context\":{\"operation_id\":\"c2\"},\"target_operation_id\":\"long\"}"));
     assert_str(text_at(c, "result", "status", NULL), "already_terminal");
-    c = answer(&f, ask(&f, "operation.cancel", "{\"context\":{\"operation_id\":\"c3\"},\"target_operation_id\":\"none\"}"));
+    c = answer(&f, ask(&f, "operation.cancel",
+                       "{\"context\":{\"operation_id\":\"c3\"},\"target_operation_id\":\"none\"}"));
     assert_str(text_at(c, "result", "status", NULL), "not_found");
     fixture_stop(&f);
 }
@@ -107,12 +136,18 @@ static void test_full_lanes_refuse_at_once_and_leave_room_to_clean_up(void **sta
     fixture_open_session(&f);
     uint64_t a = ask(&f, "shell.exec", EXEC, "a", "sleep 60");
     uint64_t b = ask(&f, "shell.exec", EXEC, "b", "sleep 60");
-    assert_error(answer(&f, ask(&f, "file.stat", "{\"context\":{\"operation_id\":\"s\"},\"path\":{\"path\":\"/\"}}")), "busy");
+    assert_error(
+        answer(&f, ask(&f, "file.stat",
+                       "{\"context\":{\"operation_id\":\"s\"},\"path\":{\"path\":\"/\"}}")),
+        "busy");
     assert_int_equal(f.nrefused, 1);
     assert_ok(answer(&f, ask(&f, "session.keepalive", "{}")));
-    assert_ok(answer(&f, ask(&f, "operation.cancel", "{\"context\":{\"operation_id\":\"c\"},\"target_operation_id\":\"a\"}")));
+    assert_ok(
+        answer(&f, ask(&f, "operation.cancel",
+                       "{\"context\":{\"operation_id\":\"c\"},\"target_operation_id\":\"a\"}")));
     assert_ok(answer(&f, a));
-    assert_ok(answer(&f, ask(&f, "file.stat", "{\"context\":{\"operation_id\":\"s\"},\"path\":{\"path\":\"/\"}}")));
+    assert_ok(answer(&f, ask(&f, "file.stat",
+                             "{\"context\":{\"operation_id\":\"s\"},\"path\":{\"path\":\"/\"}}")));
     assert_false(is_answered(&f, b));
     fixture_stop(&f);
 }
@@ -133,7 +168,9 @@ static void test_ledger_pressure(void **state)
         (void)snprintf(id, sizeof id, "m%d", i);
         assert_ok(answer(&f, ask(&f, "file.write_text", WRITE, id, f.folder, "a", "upsert", "x")));
     }
-#define RECEIPT(of) answer(&f, ask(&f, "receipt.get", "{\"context\":{\"operation_id\":\"g\"},\"operation_id\":\"%s\"}", (of)))
+#define RECEIPT(of)                   \
+    answer(&f, ask(&f, "receipt.get", \
+                   "{\"context\":{\"operation_id\":\"g\"},\"operation_id\":\"%s\"}", (of)))
     assert_error(RECEIPT("m0"), "not_found_or_denied");
     assert_ok(RECEIPT("m9"));
     assert_ok(RECEIPT("proc")); /* pinned by its process */
@@ -184,7 +221,8 @@ static void test_large_evidence_is_kept_on_disk_and_repeated_exactly(void **stat
     const char *script = "head -c 300000 /dev/zero | tr '\\\\0' x";
     const tci_json *first = answer(&f, ask(&f, "shell.exec", EXEC, "big", script));
     assert_ok(first);
-    assert_int_equal(number_at(at(first, "result", "output", NULL), "stdout", "produced_bytes", NULL), 300000);
+    assert_int_equal(
+        number_at(at(first, "result", "output", NULL), "stdout", "produced_bytes", NULL), 300000);
     const tci_json *again = answer(&f, ask(&f, "shell.exec", EXEC, "big", script));
     tc_str a = text_at(at(first, "result", "output", NULL), "stdout", "preview", "data");
     tc_str b = text_at(at(again, "result", "output", NULL), "stdout", "preview", "data");
@@ -211,12 +249,15 @@ static void test_sessions_are_independent(void **state)
     assert_string_not_equal(first, f.session);
     assert_error(RECEIPT("w"), "not_found_or_denied");
     tc_str handle = text_at(p, "result", "process", "handle");
-    assert_error(answer(&f, ask(&f, "process.inspect", "{\"context\":{\"operation_id\":\"i\"},\"handle\":\"%.*s\"}",
+    assert_error(answer(&f, ask(&f, "process.inspect",
+                                "{\"context\":{\"operation_id\":\"i\"},\"handle\":\"%.*s\"}",
                                 TC_STR_ARG(handle))),
                  "not_found_or_denied");
     assert_ok(answer(&f, ask(&f, "session.close", "{}")));
-    const tci_json *i = answer(&f, ask_in(&f, first, "process.inspect",
-                                          "{\"context\":{\"operation_id\":\"i\"},\"handle\":\"%.*s\"}", TC_STR_ARG(handle)));
+    const tci_json *i =
+        answer(&f, ask_in(&f, first, "process.inspect",
+                          "{\"context\":{\"operation_id\":\"i\"},\"handle\":\"%.*s\"}",
+                          TC_STR_ARG(handle)));
     assert_str(text_at(at(i, "result", "process", NULL), "status", "phase", NULL), "running");
     assert_ok(answer(&f, ask_in(&f, first, "session.close", "{}")));
     assert_int_equal(f.device->nprocesses, 0);
@@ -232,7 +273,8 @@ static void test_session_capacity(void **state)
     fixture_start(&f);
     fixture_open_session(&f);
     assert_error(answer(&f, ask_in(&f, NULL, "session.open",
-                                   "{\"expected_device_id\":\"device-1\",\"expected_generation\":%llu,\"protocol_version\":\"0.3\"}",
+                                   "{\"expected_device_id\":\"device-1\",\"expected_generation\":%"
+                                   "llu,\"protocol_version\":\"0.3\"}",
                                    (unsigned long long)f.device->generation)),
                  "busy");
     assert_ok(answer(&f, ask(&f, "session.close", "{}")));

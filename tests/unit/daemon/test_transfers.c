@@ -19,15 +19,17 @@ static tc_str keep(fixture *f, tc_str s)
 
 static tc_str open_writer(fixture *f, const char *op, const char *name)
 {
-    const tci_json *r = answer(f, ask(f, "file.open_writer", OP "\"path\":{\"path\":\"%s/%s\"},\"mode\":\"create\"}",
-                                      op, f->folder, name));
+    const tci_json *r = answer(f, ask(f, "file.open_writer",
+                                      OP "\"path\":{\"path\":\"%s/%s\"},\"mode\":\"create\"}", op,
+                                      f->folder, name));
     assert_ok(r);
     return keep(f, text_at(r, "result", "writer", NULL));
 }
 
 static tc_str open_reader(fixture *f, const char *op, const char *name)
 {
-    const tci_json *r = answer(f, ask(f, "file.open_reader", OP "\"path\":{\"path\":\"%s/%s\"}}", op, f->folder, name));
+    const tci_json *r = answer(
+        f, ask(f, "file.open_reader", OP "\"path\":{\"path\":\"%s/%s\"}}", op, f->folder, name));
     assert_ok(r);
     return keep(f, text_at(r, "result", "reader", NULL));
 }
@@ -44,16 +46,19 @@ static const tci_json *commit(fixture *f, const char *op, tc_str writer, tc_str 
 {
     char hex[65];
     hex_of(bytes, hex);
-    return answer(f, ask(f, "file.commit_writer",
-                         OP "\"writer\":\"%.*s\",\"transferred_bytes\":%zu,\"transfer_digest\":{\"algorithm\":"
-                            "\"sha256\",\"value\":\"%s\"}}",
-                         op, TC_STR_ARG(writer), bytes.len, hex));
+    return answer(
+        f,
+        ask(f, "file.commit_writer",
+            OP "\"writer\":\"%.*s\",\"transferred_bytes\":%zu,\"transfer_digest\":{\"algorithm\":"
+               "\"sha256\",\"value\":\"%s\"}}",
+            op, TC_STR_ARG(writer), bytes.len, hex));
 }
 
 static tc_str abort_status(fixture *f, const char *op, tc_str writer)
 {
-    return text_at(answer(f, ask(f, "file.abort_writer", OP "\"writer\":\"%.*s\"}", op, TC_STR_ARG(writer))), "result",
-                   "status", NULL);
+    return text_at(
+        answer(f, ask(f, "file.abort_writer", OP "\"writer\":\"%.*s\"}", op, TC_STR_ARG(writer))),
+        "result", "status", NULL);
 }
 
 static void expect_frame(fixture *f, tci_eipd_kind kind, tci_eipd_status status, uint64_t offset)
@@ -79,8 +84,10 @@ static void start(fixture *f)
 
 static size_t names_in_folder(fixture *f)
 {
-    const tci_json *r = answer(f, ask(f, "file.list", OP "\"path\":{\"path\":\"%s\"},\"include_hidden\":true,\"max_results\":100}",
-                                      "ls", f->folder));
+    const tci_json *r =
+        answer(f, ask(f, "file.list",
+                      OP "\"path\":{\"path\":\"%s\"},\"include_hidden\":true,\"max_results\":100}",
+                      "ls", f->folder));
     return at(r, "result", "entries", NULL)->count;
 }
 
@@ -102,8 +109,10 @@ static void test_upload(void **state)
     assert_str(abort_status(&f, "a", w), "already_committed");
     assert_error(commit(&f, "c2", w, TC_STR("hello world")), "invalid_handle");
     assert_ok(commit(&f, "c", w, TC_STR("hello world"))); /* the same operation: its record */
-    const tci_json *r = answer(&f, ask(&f, "file.read_text", OP "\"path\":{\"path\":\"%s/up\"},\"line_limit\":9,\"max_line_length\":99}",
-                                       "r", f.folder));
+    const tci_json *r =
+        answer(&f, ask(&f, "file.read_text",
+                       OP "\"path\":{\"path\":\"%s/up\"},\"line_limit\":9,\"max_line_length\":99}",
+                       "r", f.folder));
     assert_str(text_at(r, "result", "text", NULL), "hello world");
     assert_int_equal(f.device->ntransfers, 0);
     assert_int_equal(f.device->staged_bytes, 0);
@@ -203,7 +212,8 @@ static void test_download_window(void **state)
         assert_int_equal(e->offset, got);
         tci_sha256_update(&sha, e->payload.ptr, e->payload.len);
         got += e->payload.len;
-        assert_error(answer(&f, ask(&f, "file.close_reader", OP "\"reader\":\"%.*s\"}", "early", TC_STR_ARG(r))),
+        assert_error(answer(&f, ask(&f, "file.close_reader", OP "\"reader\":\"%.*s\"}", "early",
+                                    TC_STR_ARG(r))),
                      "invalid_handle");
         send_data(&f, TCI_EIPD_CREDIT, 0, r, got, TC_STR(""));
     }
@@ -212,7 +222,8 @@ static void test_download_window(void **state)
     tci_sha256_final(&sha, digest);
     tci_hex(digest, sizeof digest, hex);
     hex[64] = '\0';
-    const tci_json *c = answer(&f, ask(&f, "file.close_reader", OP "\"reader\":\"%.*s\"}", "close", TC_STR_ARG(r)));
+    const tci_json *c =
+        answer(&f, ask(&f, "file.close_reader", OP "\"reader\":\"%.*s\"}", "close", TC_STR_ARG(r)));
     assert_str(text_at(at(c, "result", "completion", NULL), "digest", "value", NULL), hex);
     assert_int_equal(number_at(c, "result", "completion", "produced_bytes"), SIZE);
     fixture_stop(&f);
@@ -275,8 +286,10 @@ static void test_limits_of_transfers(void **state)
     fixture_open_session(&f);
     tc_str a = open_writer(&f, "o1", "a");
     (void)open_writer(&f, "o2", "b");
-    assert_error(answer(&f, ask(&f, "file.open_writer", OP "\"path\":{\"path\":\"%s/c\"},\"mode\":\"create\"}", "o3", f.folder)),
-                 "busy");
+    assert_error(
+        answer(&f, ask(&f, "file.open_writer",
+                       OP "\"path\":{\"path\":\"%s/c\"},\"mode\":\"create\"}", "o3", f.folder)),
+        "busy");
     send_data(&f, TCI_EIPD_ATTACH, 0, a, 0, TC_STR(""));
     expect_frame(&f, TCI_EIPD_ATTACHED, 0, 0);
     send_data(&f, TCI_EIPD_CHUNK, 0, a, 0, TC_STR("123456789"));
