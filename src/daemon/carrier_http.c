@@ -193,8 +193,10 @@ static void detach(exchange *x)
     x->transfer = NULL;
 }
 
-static unsigned status_of_reset(tci_eipd_status status)
+static unsigned status_of_reset(const tci_transfer *t, tci_eipd_status status)
 {
+    if (status == TCI_EIPD_STATUS_EXPIRED && t->is_writer && !t->is_end_seen)
+        return 408; /* RFC 9110, 15.5.9: the body did not come in time */
     if (status == TCI_EIPD_STATUS_LIMIT)
         return 413;
     return status == TCI_EIPD_STATUS_SOURCE ? 500 : 409;
@@ -212,7 +214,7 @@ static void on_reset(tci_transfer *t, tci_eipd_status status, uint64_t offset)
     x->holds++;
     detach(x);
     x->is_paused = false;
-    refuse(x, status_of_reset(status));
+    refuse(x, status_of_reset(t, status));
     if (paused != NULL && x->request == paused)
         tci_httpd_resume(paused); /* the rest of the body is read and dropped */
     x->holds--;

@@ -118,7 +118,7 @@ static int prepare_limits(tci_req *r, const tci_eip_command_request *in, tci_com
     ret->initial_stdin = in->has_initial_stdin ? in->initial_stdin.data : TC_STR("");
     ret->keep_stdin_open = in->keep_stdin_open;
     if (ret->initial_stdin.len > ret->stdin_max_bytes)
-        return tc_err_set(err, TC_E_OUTPUT_LIMIT, "initial stdin is over its limit");
+        return tc_err_set(err, TC_E_INVALID, "initial stdin is over its limit");
     return 0;
 }
 
@@ -395,12 +395,10 @@ int tci_command_prepare(tci_req *r, const tci_eip_command_request *in, tci_comma
     memset(ret, 0, sizeof *ret);
     if (tci_command_host_get(r->device, &host, err) < 0)
         return err->code;
-    if (prepare_limits(r, in, ret, err) < 0)
+    if (prepare_limits(r, in, ret, err) < 0 || prepare_cwd(r, in, ret, err) < 0)
         return err->code;
     int rc = in->command.kind == TCI_EIP_COMMAND_SPEC_ARGV
                  ? prepare_argv(r, &in->command.u.argv, ret, err)
                  : prepare_shell(r, &in->command.u.shell, &profile, ret, err);
-    if (rc == 0)
-        rc = prepare_cwd(r, in, ret, err);
     return rc < 0 ? rc : prepare_environment(r, &in->environment, profile, ret, err);
 }

@@ -160,11 +160,26 @@ int tci_on_file_commit_writer(tci_req *r, tc_err *err)
     return tci_writer_commit(t, p->transferred_bytes, digest, committed, r, err);
 }
 
+typedef struct abort_wait {
+    tci_release_wait wait;
+    tci_req *req;
+} abort_wait;
+
+static void aborted(tci_release_wait *w, tci_transfer *t)
+{
+    TCI_UNUSED(t);
+    tci_req_finish(TCI_CONTAINER(w, abort_wait, wait)->req, 0, NULL);
+}
+
+/* Answered when the stage file is gone, whatever still wrote to it. */
 int tci_on_file_abort_writer(tci_req *r, tc_err *err)
 {
     const tci_eip_file_abort_writer_params *p = r->params;
     tci_eip_file_abort_writer_result *res = r->result;
     tci_transfer *t;
+    abort_wait *w = tci_arena_new(&r->arena, abort_wait);
+    if (w == NULL)
+        return tci_arena_error(&r->arena, err);
     if (find_transfer(r, p->writer, true, &t, err) < 0)
         return err->code;
     switch (t->state) {
@@ -184,5 +199,10 @@ int tci_on_file_abort_writer(tci_req *r, tc_err *err)
         res->status = TCI_EIP_WRITER_ABORT_STATUS_ALREADY_ABORTED;
         break;
     }
+    *w = (abort_wait){.wait.on_released = aborted, .req = r};
+    if (tci_transfer_is_releasing(t))
+        tci_transfer_when_released(t, &w->wait);
+    else
+        tci_req_finish(r, 0, NULL);
     return 0;
 }

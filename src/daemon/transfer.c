@@ -60,6 +60,7 @@ static int transfer_new(tci_session *s, bool is_writer, uint64_t timeout_ms, tci
     tci_list_init(&t->free_blocks);
     tci_list_init(&t->queue);
     tci_list_init(&t->working);
+    tci_list_init(&t->release_waits);
     tci_handle_kind kind = is_writer ? TCI_HANDLE_WRITER : TCI_HANDLE_READER;
     t->handle = tci_str_of(t->handle_text, tci_device_handle(d, kind, t->handle_text));
     tci_timer_init(&t->expiry, d->loop, on_expiry);
@@ -193,6 +194,11 @@ static void release(tci_transfer *t)
     t->is_live = false;
     tci_timer_stop(&t->expiry);
     uncharge_stage(t);
+    /* Before the count: an answer may close the session, which would take the record along. */
+    for (tci_link *k; (k = tci_list_pop_front(&t->release_waits)) != NULL;) {
+        tci_release_wait *w = TCI_CONTAINER(k, tci_release_wait, link);
+        w->on_released(w, t);
+    }
     s->ntransfers--;
     s->device->ntransfers--;
     tci_transfer_touch(t);
@@ -254,6 +260,17 @@ bool tci_transfer_reset(tci_transfer *t, tci_eipd_status status, uint64_t offset
         front->on_reset(t, status, offset);
     release(t);
     return true;
+}
+
+bool tci_transfer_is_releasing(const tci_transfer *t)
+{
+    return t->is_live && t->wants_release;
+}
+
+void tci_transfer_when_released(tci_transfer *t, tci_release_wait *w)
+{
+    TC_ASSERT(tci_transfer_is_releasing(t));
+    tci_list_push_back(&t->release_waits, &w->link);
 }
 
 static void on_expiry(tci_timer *timer)

@@ -42,6 +42,12 @@ typedef struct tci_chunk {
 
 typedef struct tci_transfer tci_transfer;
 
+/* Called once, when the file or stage of a transfer is gone; the caller's memory until then. */
+typedef struct tci_release_wait {
+    tci_link link;
+    void (*on_released)(struct tci_release_wait *w, tci_transfer *t);
+} tci_release_wait;
+
 typedef struct tci_front {
     /* Reader: a filled block; give it back with tci_reader_sent. */
     void (*on_block)(tci_transfer *t, tci_block *b);
@@ -75,6 +81,7 @@ struct tci_transfer {
     tci_job job; /* at most one runs */
     bool is_working;
     bool wants_release; /* close file or stage as soon as no job runs */
+    tci_list release_waits;
     int rc;
     tc_err err;
 
@@ -130,6 +137,10 @@ bool tci_transfer_reset(tci_transfer *t, tci_eipd_status status, uint64_t offset
  * state. */
 int tci_writer_commit(tci_transfer *t, uint64_t nbytes, const uint8_t digest[TCI_SHA256_BYTES],
                       void (*on_committed)(tci_transfer *t), void *user, tc_err *err) TC_CHECKED;
+/* A transfer that was reset while a job runs has its stage file until the job ends. */
+bool tci_transfer_is_releasing(const tci_transfer *t);
+/* Call back when it is gone. Only while it is releasing. */
+void tci_transfer_when_released(tci_transfer *t, tci_release_wait *w);
 static inline uint64_t tci_transfer_progress(const tci_transfer *t)
 {
     return t->is_writer ? t->received : t->produced;

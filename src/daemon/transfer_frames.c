@@ -111,12 +111,46 @@ static int push(tci_transfer *t, const tci_eipd *e, char *own, size_t own_cap, t
     return tci_writer_push_own(t, e->offset, chunk, err);
 }
 
+/* A RESET that waits for the stage file to go: who hears of a reset finds no leftover. */
+typedef struct late_reset {
+    tci_release_wait wait;
+    tci_carrier *carrier; /* referenced */
+    tci_eipd_status status;
+    uint64_t offset;
+} late_reset;
+
+static void tell_late(tci_release_wait *w, tci_transfer *t)
+{
+    late_reset *l = TCI_CONTAINER(w, late_reset, wait);
+    if (!l->carrier->is_closed)
+        send(l->carrier, t->session->id, t->handle, TCI_EIPD_RESET, l->status, l->offset);
+    tci_carrier_unref(l->carrier);
+    tci_free(l);
+}
+
+/* Without memory the RESET goes at once. */
+static void tell_reset(tci_carrier *c, tci_transfer *t, tci_eipd_status status, uint64_t offset)
+{
+    late_reset *l = NULL;
+    if (t->is_writer && tci_transfer_is_releasing(t))
+        l = tci_new(late_reset);
+    if (l == NULL) {
+        send(c, t->session->id, t->handle, TCI_EIPD_RESET, status, offset);
+        return;
+    }
+    *l = (late_reset){.wait.on_released = tell_late,
+                      .carrier = tci_carrier_ref(c),
+                      .status = status,
+                      .offset = offset};
+    tci_transfer_when_released(t, &l->wait);
+}
+
 static void peer_reset(tci_carrier *c, tci_transfer *t, tci_eipd_status status)
 {
     uint64_t progress = tci_transfer_progress(t);
     /* Nobody attached yet: the echo still has to find its way. */
     if (tci_transfer_reset(t, status, progress, false))
-        send(c, t->session->id, t->handle, TCI_EIPD_RESET, status, progress);
+        tell_reset(c, t, status, progress);
 }
 
 static bool is_silent(const tci_transfer *t, const tci_eipd *e)
@@ -164,7 +198,7 @@ static void receive_for(tci_carrier *c, tci_transfer *t, const tci_eipd *e, char
                              : rc == TC_E_QUOTA  ? TCI_EIPD_STATUS_LIMIT
                                                  : TCI_EIPD_STATUS_INTERNAL;
     (void)tci_transfer_reset(t, status, e->offset, false);
-    send(c, t->session->id, t->handle, TCI_EIPD_RESET, status, e->offset);
+    tell_reset(c, t, status, e->offset);
 }
 
 void tci_frames_receive(tci_carrier *c, const tci_eipd *e, char *own, size_t own_cap)

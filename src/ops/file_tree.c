@@ -389,6 +389,19 @@ static int move_entry(const move *m, bool replace, tc_err *err)
     return err->os == EXDEV ? tc_err_recode(err, TC_E_IO) : rc;
 }
 
+/* The rename refuses it as well, but what is there is told before what the source lacks. */
+static int refuse_existing(tc_str source, tc_str destination, tc_err *err)
+{
+    tci_file_stat from, to;
+    tc_err ignored;
+    if (tci_file_stat_at(TCI_FILE_CWD, destination, false, &to, &ignored) < 0)
+        return 0;
+    if (tci_file_stat_at(TCI_FILE_CWD, source, false, &from, &ignored) == 0 &&
+        tci_file_stat_same(&from, &to))
+        return 0; /* perhaps the same entry in another spelling */
+    return tc_err_set(err, TC_E_CONFLICT, "'%.*s' exists", TC_STR_ARG(destination));
+}
+
 int tci_ops_move(tc_str source, tc_str destination, bool replace, const tci_cancel *cancel,
                  tci_file_info *ret_info, tc_err *err)
 {
@@ -397,6 +410,8 @@ int tci_ops_move(tc_str source, tc_str destination, bool replace, const tci_canc
     move m = {.can_sync = true, .cancel = cancel};
     tci_file_stat st;
     int rc = tci_cancel_check(cancel, err);
+    if (rc == 0 && !replace)
+        rc = refuse_existing(source, destination, err);
     if (rc == 0)
         rc = open_parent(source, &from_dir, &m.from, &m.can_sync, err);
     if (rc == 0)

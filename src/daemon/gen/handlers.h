@@ -42,7 +42,7 @@ int tci_on_file_open_reader(tci_req *r, tc_err *err) TC_CHECKED; /* worker: file
 int tci_on_file_close_reader(tci_req *r, tc_err *err) TC_CHECKED; /* loop: file.close_reader */
 int tci_on_file_open_writer(tci_req *r, tc_err *err) TC_CHECKED; /* worker: file.open_writer */
 int tci_on_file_commit_writer(tci_req *r, tc_err *err) TC_CHECKED; /* async: file.commit_writer */
-int tci_on_file_abort_writer(tci_req *r, tc_err *err) TC_CHECKED; /* loop: file.abort_writer */
+int tci_on_file_abort_writer(tci_req *r, tc_err *err) TC_CHECKED; /* async: file.abort_writer */
 int tci_on_process_start(tci_req *r, tc_err *err) TC_CHECKED; /* async: process.start */
 int tci_on_process_inspect(tci_req *r, tc_err *err) TC_CHECKED; /* loop: process.inspect */
 int tci_on_process_wait(tci_req *r, tc_err *err) TC_CHECKED; /* async: process.wait */

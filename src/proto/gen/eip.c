@@ -3031,7 +3031,7 @@ const tci_method tci_eip_methods[TCI_EIP_METHOD_COUNT] = {
     },
     [TCI_EIP_FILE_ABORT_WRITER] = {
         .name = {"file.abort_writer", 17},
-        .scope = TCI_SCOPE_SESSION, .replay = TCI_REPLAY_ACTIVE, .where = TCI_WHERE_LOOP,
+        .scope = TCI_SCOPE_SESSION, .replay = TCI_REPLAY_ACTIVE, .where = TCI_WHERE_ASYNC,
         .lane = TCI_LANE_CLEANUP, .feature = TCI_FEATURE_ALWAYS, .family = TCI_FAMILY_TRANSFER,
         .is_reconciling = false, .is_bulk = false,
         .params = &tci_eip_file_abort_writer_params_type, .result = &tci_eip_file_abort_writer_result_type,
