@@ -244,13 +244,16 @@ def check_generated():
 
 
 def check_documents():
-    """File names in backquotes exist, and commands are ones that ./dev and telechir know."""
+    """File names in backquotes and links exist, and commands are ones that ./dev and telechir know."""
     commands = set(re.findall(r"^  ([a-z]+)\b", read("dev").split("cat <<'END'")[1].split("END")[0], re.M))
     for path in tracked("*.md"):
         text = read(path)
         for name in re.findall(r"`((?:src|include|tests|tools|docs|protocol|cmd|bench|examples)/[A-Za-z0-9_./-]+)`", text):
             if not os.path.exists(name.rstrip("/")):
                 fault(path, f"names {name}, which does not exist")
+        for name in re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", text):
+            if not os.path.exists(os.path.join(os.path.dirname(path), name)):
+                fault(path, f"links to {name}, which does not exist")
         for word in re.findall(r"\./dev ([a-z]+)", text):
             if word not in commands:
                 fault(path, f"names ./dev {word}, which does not exist")

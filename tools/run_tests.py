@@ -96,7 +96,7 @@ def main():
     peer = os.path.join(ROOT, "build/peer/bin/python")
     if os.path.exists(os.path.join(ROOT, "build/peer/ready")):
         run_program("interop/released client", [peer, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/interop"],
-                    total, 600)
+                    total, 3600 if args.full else 600)
     else:
         total.add(0, 0, 1)
         total.why_skipped.append("interop/released client: skipped: no Python 3.13 (PEER_PYTHON)")

@@ -130,6 +130,61 @@ def test_keep_alive_and_pipelining(wire):
         assert answer.status == 200 and json.loads(answer.body)["result"]
 
 
+def in_one_write(wire, *messages):
+    """Requests that arrive together: an answer may end what the next one is about."""
+    data = b""
+    for message in messages:
+        text = json.dumps(message).encode()
+        data += wire.head("POST", "/eip/control", {"content_type": "application/json",
+                                                   "content_length": str(len(text))}) + text
+    return data
+
+
+def test_pipelined_wait_and_release(wire, served):
+    session = wire.session(served.work)
+    started = wire.call("process.start", {"request": {"command": {"kind": "shell", "profile_id": "default",
+                                                                  "script": "sleep 0.2"}}}, session)
+    handle = started["result"]["process"]["handle"]
+    message = {"jsonrpc": "2.0", "id": 1, "eip_session": session}
+    wire.send(in_one_write(
+        wire,
+        {**message, "method": "process.wait", "params": {"context": {"operation_id": operation()}, "handle": handle,
+                                                         "condition": "tree_cleaned"}},
+        {**message, "method": "process.release", "params": {"context": {"operation_id": operation()},
+                                                            "handle": handle}}))
+    assert json.loads(wire.response().body)["result"]["process"]["handle"] == handle
+    assert "result" in json.loads(wire.response().body)
+    assert "result" in wire.call("device.describe", op=False)
+
+
+def test_pipelined_download_and_close(wire, served):
+    with open(served.path("f"), "wb") as f:
+        f.write(b"x" * 1000)
+    session = wire.session(served.work)
+    opened = wire.call("file.open_reader", {"path": {"path": served.path("f")}}, session)
+    head = wire.transfer_headers(session, opened["result"]["reader"], "read")
+    wire.send(wire.head("POST", "/eip/transfer", {**head, "content_length": "0"})
+              + in_one_write(wire, {"jsonrpc": "2.0", "id": 2, "method": "session.close", "eip_session": session,
+                                    "params": {}}))
+    assert wire.response().body == b"x" * 1000
+    assert "result" in json.loads(wire.response().body)
+    assert "result" in wire.call("device.describe", op=False)
+
+
+@pytest.mark.better("times beyond the clock's range")
+def test_limits_at_the_end_of_their_range(place):
+    most = 2**61 - 1
+    place.child = place.start_http(limits={"max_operation_duration_ms": most, "file_transfer_idle_ttl_ms": most,
+                                           "max_file_transfer_duration_ms": most})
+    with Wire(place) as wire:
+        session = wire.session(place.work)
+        assert "result" in wire.call("file.list", {"path": {"path": place.work}}, session)
+        handle = writer(wire, session, place.path("f"))
+        headers = wire.transfer_headers(session, handle, "write")
+        assert wire.request("POST", "/eip/transfer", b"12345", **headers).status == 204
+        assert "result" in wire.call("file.list", {"path": {"path": place.work}}, session)
+
+
 def test_every_cut_of_a_request(served):
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "device.describe", "params": {}}).encode()
     with Wire(served) as wire:
