@@ -63,6 +63,7 @@ typedef struct exchange {
     bool is_block_out; /* the first block is with HTTP */
     bool is_end_due;
     uint64_t uploaded;
+    tci_list spare; /* tci_chunk of UPLOAD_PIECE_BYTES: fresh memory costs more than the copy into it */
 } exchange;
 
 /* ---- answers ---- */
@@ -93,6 +94,8 @@ static void exchange_drop(exchange *x)
     if (x->request != NULL || x->is_dispatched || x->holds > 0)
         return;
     tci_buf_done(&x->body);
+    for (tci_link *k; (k = tci_list_pop_front(&x->spare)) != NULL;)
+        tci_chunk_free(TCI_CONTAINER(k, tci_chunk, link));
     tci_free(x);
     tci_carrier_unref(c);
 }
@@ -317,7 +320,10 @@ static void drop_blocks(exchange *x, tci_transfer *t)
 static void on_consumed(tci_transfer *t, tci_chunk *chunk)
 {
     exchange *x = t->front_state;
-    tci_chunk_free(chunk);
+    if (chunk->base_cap == UPLOAD_PIECE_BYTES)
+        tci_list_push_front(&x->spare, &chunk->link);
+    else
+        tci_chunk_free(chunk);
     if (x->is_paused && x->request != NULL && t->nqueued_bytes <= UPLOAD_LOW_BYTES) {
         x->is_paused = false;
         tci_httpd_resume(x->request);
@@ -333,24 +339,38 @@ static void on_sealed(tci_transfer *t)
 
 static const tci_front http_front = {on_block, on_end, on_consumed, on_sealed, on_reset};
 
+/* A chunk with room for so many bytes; NULL: no memory. Small pieces get memory of their size, so that what
+ * waits stays near UPLOAD_HIGH_BYTES. */
+static tci_chunk *upload_chunk(exchange *x, size_t len)
+{
+    bool is_large = len > UPLOAD_PIECE_BYTES / 4 && len <= UPLOAD_PIECE_BYTES;
+    tci_link *k = is_large ? tci_list_pop_front(&x->spare) : NULL;
+    if (k != NULL)
+        return TCI_CONTAINER(k, tci_chunk, link);
+    tci_chunk *c = tci_new(tci_chunk);
+    if (c == NULL)
+        return NULL;
+    c->base_cap = is_large ? UPLOAD_PIECE_BYTES : len;
+    c->base = tci_mem_resize(NULL, c->base_cap);
+    if (c->base != NULL)
+        return c;
+    tci_free(c);
+    return NULL;
+}
+
 static void upload_body(exchange *x, tc_str bytes)
 {
     tc_err err;
     tci_transfer *t = x->transfer;
     if (t == NULL)
         return;
-    tci_chunk *c = tci_new(tci_chunk);
-    char *copy = tci_mem_resize(NULL, bytes.len);
-    if (c == NULL || copy == NULL) {
-        tci_free(c);
-        tci_free(copy);
+    tci_chunk *c = upload_chunk(x, bytes.len);
+    if (c == NULL) {
         (void)tci_transfer_reset(t, TCI_EIPD_STATUS_INTERNAL, t->received, true);
         return;
     }
-    memcpy(copy, bytes.ptr, bytes.len);
-    c->base = copy;
-    c->base_cap = bytes.len;
-    c->payload = tci_str_of(copy, bytes.len);
+    memcpy(c->base, bytes.ptr, bytes.len);
+    c->payload = tci_str_of(c->base, bytes.len);
     if (tci_writer_push_own(t, x->uploaded, c, &err) < 0) {
         tci_eipd_status status =
             err.code == TC_E_QUOTA ? TCI_EIPD_STATUS_LIMIT : TCI_EIPD_STATUS_PROTOCOL;
@@ -537,6 +557,7 @@ static void on_head(tci_httpd_req *request)
     x->request = request;
     tci_buf_init(&x->body, 0);
     tci_list_init(&x->blocks);
+    tci_list_init(&x->spare);
     tci_httpd_set_data(request, x);
     unsigned status = check(c, head, &path);
     if (status != 0)
