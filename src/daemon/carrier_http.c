@@ -63,7 +63,8 @@ typedef struct exchange {
     bool is_block_out; /* the first block is with HTTP */
     bool is_end_due;
     uint64_t uploaded;
-    tci_list spare; /* tci_chunk of UPLOAD_PIECE_BYTES: fresh memory costs more than the copy into it */
+    tci_list
+        spare; /* tci_chunk of UPLOAD_PIECE_BYTES: fresh memory costs more than the copy into it */
 } exchange;
 
 /* ---- answers ---- */
