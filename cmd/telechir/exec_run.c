@@ -318,6 +318,7 @@ static int ended(exec_run *run, const tc_process_status *p)
         cli_detail(c, "the command ended by signal %s", signal_name(p->signal));
         break;
     case TC_PROCESS_TIMED_OUT:
+        e.outcome = "killed";
         e.status = CLI_TIMED_OUT;
         cli_say(c, "the command was killed: its time ran out");
         break;
@@ -442,9 +443,12 @@ static int not_started(exec_run *run)
         e.outcome = "unknown";
     if (cli_caught() != 0)
         e.status = CLI_SIGNAL_BASE + cli_caught();
-    (void)tc_err_wrap(&c->err, "cannot start the command");
-    if (c->err.code == TC_E_DENIED)
-        (void)tc_err_hint(&c->err, "the program or the folder is not there, or not allowed");
+    if (c->err.code == TC_E_DENIED) /* the target tells no more, so that nobody can probe with it */
+        (void)tc_err_set(&c->err, TC_E_DENIED,
+                         "cannot start the command: its program or folder is not there, is not "
+                         "executable, or is not allowed");
+    else
+        (void)tc_err_wrap(&c->err, "cannot start the command");
     if (strcmp(e.outcome, "unknown") == 0) {
         (void)tc_err_hint(&c->err, "it may have started: ending the session ends it");
         tc_err ignored;

@@ -57,9 +57,9 @@ static int not_yet(tc_str form, tc_err *err)
     tc_err_set(err, TC_E_INVALID, "'%s' targets are not available in this version",
                is_ssh ? "ssh:" : "host:");
     return is_ssh
-               ? tc_err_hint(err, "run telechird there with A13N_ENVD_TRANSPORT=http, forward "
+               ? tc_err_hint(err, "run telechird there with TELECHIRD_TRANSPORT=http, forward "
                                   "its port (ssh -L), and use http://127.0.0.1:PORT")
-               : tc_err_hint(err, "run telechird there with A13N_ENVD_TRANSPORT=http and use its "
+               : tc_err_hint(err, "run telechird there with TELECHIRD_TRANSPORT=http and use its "
                                   "https:// address");
 }
 

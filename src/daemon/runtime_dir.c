@@ -95,7 +95,8 @@ static int take_lock(tci_runtime_dir *d, tc_str path, tc_err *err)
     if (rc == TC_E_BUSY) {
         rc = tc_err_set(err, TC_E_CONFLICT, "runtime parent is already owned: %.*s",
                         TC_STR_ARG(path));
-        (void)tc_err_hint(err, "stop the other daemon, or name another runtime folder");
+        (void)tc_err_hint(err,
+                          "stop the other daemon, or name another folder in TELECHIRD_RUNTIME_DIR");
     }
     return rc;
 }
