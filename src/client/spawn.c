@@ -42,6 +42,9 @@ int tci_find_program(const tc_runtime *rt, tc_str name, tci_arena *a, tc_str *re
             return 0;
         }
     }
+    if (!is_plain)
+        return tc_err_set(err, TC_E_NOT_FOUND, "'%.*s' is neither an absolute path nor a name",
+                          TC_STR_ARG(name));
     return tc_err_set(err, TC_E_NOT_FOUND, "no program '%.*s' on PATH", TC_STR_ARG(name));
 }
 
