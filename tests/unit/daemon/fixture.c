@@ -4,6 +4,7 @@
 #include "fixture.h"
 
 #include "plat/proc.h"
+#include "plat/system.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -72,6 +73,7 @@ void fixture_prepare(fixture *f)
 {
     static unsigned runs;
     memset(f, 0, sizeof *f);
+    tci_system_ignore_sigpipe(); /* as the daemon's main does */
     const char *base = getenv("TC_TEST_DIR");
     assert_non_null(base);
     (void)snprintf(f->folder, sizeof f->folder, "%s/run%u", base, ++runs);
