@@ -548,6 +548,22 @@ async def test_process_outlives_its_request(place, carrier):
         assert ended.status.started_at <= ended.status.ended_at
 
 
+async def test_as_many_commands_as_the_limit_says(place, carrier):
+    """At default limits; the reference reserves room for their largest outputs and takes two."""
+    if place.is_reference:
+        pytest.skip("the reference daemon cannot do this: it answers busy")
+    async with carrier() as device, await device.open_session() as session:
+        m = mark()
+        limit = session.descriptor.limits.max_processes
+        assert limit == 128
+        for _ in range(limit):
+            await start(session, argv("sleep", m))
+        with refused("busy"):
+            await start(session, argv("sleep", m))
+        await until(lambda: len(alive(m)) == limit, "all of them run")
+    await until(lambda: not alive(m), "all of them ended with the session")
+
+
 async def test_output_beyond_the_preview(place, carrier):
     text = b"".join(b"%07d\n" % i for i in range(40_000))
     place.put("text", text)

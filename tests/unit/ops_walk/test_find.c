@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Listing and finding: order, pages, filters, names, limits; agreement with find(1) and git. */
+ * Listing and finding: order, pages, filters, names, limits; agreement with find(1), fd and git. */
 #include "walk_help.h"
 
 #include "ops/dirlist.h"
@@ -309,6 +309,39 @@ static void agrees_with_find(void **state)
     tci_buf_done(&theirs);
 }
 
+/* Globs that look at the last name, as fd reads them. */
+static void agrees_with_fd(void **state)
+{
+    static const char *const patterns[] = {
+        "*",    "*.o",    "b*",  "?",    "[ab]*",      "[!a]*", "*+", "*.{c,o}", "d?e",
+        "[[]*", "*[a-c]", "a b", "foo*", "{foo,bar}*", ".*",    "!*", "#?",      "nothing"};
+    fix *f = fix_of(state);
+    uint64_t seed = 11;
+    if (!has_program(f, "fdfind"))
+        skip();
+    random_tree(f, &seed, 400);
+    for (size_t i = 0; i < TCI_ARRAY_LEN(patterns); i++) {
+        char pattern[64], command[256];
+        tci_buf ours, theirs;
+        tci_ops_find_request req = everything();
+        req.include_hidden = true;
+        (void)snprintf(pattern, sizeof pattern, "**/%s", patterns[i]);
+        req.pattern = tci_str(pattern);
+        find_all(f, req, 37, &ours);
+        (void)snprintf(
+            command, sizeof command,
+            "fdfind --unrestricted --case-sensitive --glob '%s' . | sed 's,^\\./,,; s,/$,,' | "
+            "LC_ALL=C sort",
+            patterns[i]);
+        tci_buf_init(&theirs, TCI_BUF_MAX);
+        assert_int_equal(shell(f, command, &theirs), 0);
+        tci_buf_append_byte(&theirs, '\0');
+        assert_text(&ours, theirs.ptr);
+        tci_buf_done(&ours);
+        tci_buf_done(&theirs);
+    }
+}
+
 static void random_ignore_file(uint64_t *seed, unsigned npatterns, tci_buf *out)
 {
     static const char *const parts[] = {
@@ -454,6 +487,7 @@ int main(void)
         TEST(case_42_huge_directories),
         TEST(deep_trees_end_at_the_limit),
         TEST(agrees_with_find),
+        TEST(agrees_with_fd),
         TEST(case_39_ignore_rules_are_those_of_git),
         TEST(ignore_files_further_up),
         TEST(folders_to_pick_from),
