@@ -16,7 +16,7 @@ enum { FD_OUT = 1, LINE_MAX = 2048 };
 
 /* ---- talk ---- */
 
-static void say_line(const char *fmt, va_list ap)
+static void TC_PRINTF(1, 0) say_line(const char *fmt, va_list ap)
 {
     char line[LINE_MAX];
     (void)vsnprintf(line, sizeof line, fmt, ap); /* too long a line is cut */

@@ -142,8 +142,8 @@ void fixture_stop(fixture *f)
     tci_arena_done(&f->arena);
 }
 
-static uint64_t vask(fixture *f, const char *session, const char *method, const char *params,
-                     va_list ap)
+static uint64_t TC_PRINTF(4, 0)
+    vask(fixture *f, const char *session, const char *method, const char *params, va_list ap)
 {
     char *p = NULL;
     tci_buf b;

@@ -286,8 +286,8 @@ static void random_texts(const fix *f)
                                         "bar",
                                         "Foo",
                                         "\xc3\xa9",
-                                        "stra\xc3\x9f"
-                                        "e",
+                                        ("stra\xc3\x9f"
+                                         "e"),
                                         "x1",
                                         "ab",
                                         "aab",

@@ -255,8 +255,8 @@ static void test_what_two_readers_could_read_differently(void **state)
         "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity",
         "Transfer-Encoding: identity",
         "Transfer-Encoding: xchunked",
-        "Transfer-Encoding:\x0b"
-        "chunked",
+        ("Transfer-Encoding:\x0b"
+         "chunked"),
         "Transfer-Encoding:\r\n chunked",
         "X: a\r\n b",
         "X: a\r\n\tb",
