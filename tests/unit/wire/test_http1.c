@@ -481,6 +481,43 @@ static void test_header_lookup(void **state)
     assert_int_equal(count, 0);
 }
 
+/* A request from its first byte to its end; 0, or the error. */
+static int read_request(tc_str in, tc_err *err)
+{
+    tci_http1 *h;
+    if (tci_http1_new(TCI_HTTP1_REQUEST, &h, err) < 0)
+        return err->code;
+    tci_http1_event event = TCI_HTTP1_MORE;
+    int rc = 0;
+    while (rc == 0 && event != TCI_HTTP1_END) {
+        size_t used = 0;
+        tc_str body;
+        tc_str piece = tci_str_sub(in, 0, in.len < 7 ? in.len : 7); /* a head in many pieces */
+        rc = tci_http1_next(h, piece, &used, &event, &body, err);
+        in = tci_str_sub(in, used, in.len);
+    }
+    tci_http1_free(h);
+    return rc;
+}
+
+static void test_every_allocation_may_fail(void **state)
+{
+    TCI_UNUSED(state);
+    tc_str in = TC_STR("POST /eip/control HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+                       "5\r\nhello\r\n0\r\n\r\n");
+    for (uint64_t n = 1;; n++) {
+        tc_err err;
+        tci_mem_fail_at(n);
+        int rc = read_request(in, &err);
+        bool has_failed = tci_mem_count() >= n;
+        tci_mem_fail_at(0);
+        assert_int_equal(rc, has_failed ? TC_E_NO_MEMORY : 0);
+        if (!has_failed)
+            break;
+        assert_true(n < 100);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -495,6 +532,7 @@ int main(void)
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_emitters),
         cmocka_unit_test(test_header_lookup),
+        cmocka_unit_test(test_every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
