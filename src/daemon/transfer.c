@@ -307,6 +307,22 @@ static tci_eipd_status status_of(int rc)
     return TCI_EIPD_STATUS_INTERNAL;
 }
 
+/* A job came back. false: the transfer ended meanwhile, or ends now with the job's error. */
+static bool job_over(tci_transfer *t)
+{
+    t->is_working = false;
+    if (t->wants_release || t->state != TCI_TRANSFER_ACTIVE) {
+        release(t);
+        return false;
+    }
+    if (t->rc < 0) {
+        (void)tci_transfer_reset(t, status_of(t->rc), tci_transfer_progress(t), true);
+        return false;
+    }
+    made_progress(t);
+    return true;
+}
+
 /* ---- reader ---- */
 
 static tci_block *block_new(tci_transfer *t)
@@ -346,17 +362,9 @@ static void read_done(tci_job *job)
 {
     tci_transfer *t = TCI_CONTAINER(job, tci_transfer, job);
     tci_block *b = t->filling;
-    t->is_working = false;
-    if (t->wants_release || t->state != TCI_TRANSFER_ACTIVE) {
-        release(t);
+    if (!job_over(t))
         return;
-    }
-    if (t->rc < 0) {
-        (void)tci_transfer_reset(t, status_of(t->rc), t->produced, true);
-        return;
-    }
     t->filling = NULL;
-    made_progress(t);
     if (b->len == 0) { /* the file ends earlier than expected: no error */
         t->remaining = 0;
         tci_list_push_front(&t->free_blocks, &b->frame.link);
@@ -441,16 +449,8 @@ static void write_work(tci_job *job)
 static void write_done(tci_job *job)
 {
     tci_transfer *t = TCI_CONTAINER(job, tci_transfer, job);
-    t->is_working = false;
-    if (t->wants_release || t->state != TCI_TRANSFER_ACTIVE) {
-        release(t);
+    if (!job_over(t))
         return;
-    }
-    if (t->rc < 0) {
-        (void)tci_transfer_reset(t, status_of(t->rc), t->received, true);
-        return;
-    }
-    made_progress(t);
     /* The front end may push more from inside on_consumed, and so start the next job. */
     tci_list written;
     tci_list_init(&written);
@@ -478,16 +478,8 @@ static void seal_work(tci_job *job)
 static void seal_done(tci_job *job)
 {
     tci_transfer *t = TCI_CONTAINER(job, tci_transfer, job);
-    t->is_working = false;
-    if (t->wants_release || t->state != TCI_TRANSFER_ACTIVE) {
-        release(t);
+    if (!job_over(t))
         return;
-    }
-    if (t->rc < 0) {
-        (void)tci_transfer_reset(t, status_of(t->rc), t->received, true);
-        return;
-    }
-    made_progress(t);
     t->state = TCI_TRANSFER_ENDED;
     t->front->on_sealed(t);
 }

@@ -42,6 +42,14 @@ static int enter_path(tc_env *env, const tc_call *call, bool is_change, tc_str *
     return rc;
 }
 
+/* The options first: what is wrong with them is told before the path is looked at. */
+static int enter_with(tc_env *env, const tc_call *call, bool is_change, tc_str *path,
+                      const void *options, size_t options_size, tc_err *err)
+{
+    int rc = tci_env_options_check(options, options_size, err);
+    return rc < 0 ? rc : enter_path(env, call, is_change, path, err);
+}
+
 static int leave(tc_env *env, int rc)
 {
     tci_env_leave(env);
@@ -80,9 +88,7 @@ int tc_env_list(tc_env *env, const tc_call *call, tc_str path, const tc_list_opt
                 tc_file_page *ret_page, tc_err *err)
 {
     tc_list_options none = {.size = sizeof none};
-    int rc = tci_env_options_check(options, sizeof none, err);
-    if (rc == 0)
-        rc = enter_path(env, call, false, &path, err);
+    int rc = enter_with(env, call, false, &path, options, sizeof none, err);
     if (rc < 0)
         return rc;
     return leave(env,
@@ -93,9 +99,7 @@ int tc_env_find(tc_env *env, const tc_call *call, tc_str root, tc_str pattern,
                 const tc_find_options *options, tc_file_page *ret_page, tc_err *err)
 {
     tc_find_options none = {.size = sizeof none};
-    int rc = tci_env_options_check(options, sizeof none, err);
-    if (rc == 0)
-        rc = enter_path(env, call, false, &root, err);
+    int rc = enter_with(env, call, false, &root, options, sizeof none, err);
     if (rc < 0)
         return rc;
     return leave(env, env->v->find(env, call, root, pattern, options != NULL ? options : &none,
@@ -106,9 +110,7 @@ int tc_env_search(tc_env *env, const tc_call *call, tc_str root, tc_str query,
                   const tc_search_options *options, tc_search_page *ret_page, tc_err *err)
 {
     tc_search_options none = {.size = sizeof none};
-    int rc = tci_env_options_check(options, sizeof none, err);
-    if (rc == 0)
-        rc = enter_path(env, call, false, &root, err);
+    int rc = enter_with(env, call, false, &root, options, sizeof none, err);
     if (rc < 0)
         return rc;
     return leave(env, env->v->search(env, call, root, query, options != NULL ? options : &none,
@@ -119,9 +121,7 @@ int tc_env_read_text(tc_env *env, const tc_call *call, tc_str path,
                      const tc_read_text_options *options, tc_text_page *ret_page, tc_err *err)
 {
     tc_read_text_options none = {.size = sizeof none};
-    int rc = tci_env_options_check(options, sizeof none, err);
-    if (rc == 0)
-        rc = enter_path(env, call, false, &path, err);
+    int rc = enter_with(env, call, false, &path, options, sizeof none, err);
     if (rc < 0)
         return rc;
     return leave(
@@ -163,9 +163,7 @@ int tc_env_write_text(tc_env *env, const tc_call *call, tc_str path, tc_str text
                       const tc_write_options *options, tc_file_info *ret_info, tc_err *err)
 {
     tc_write_options none = {.size = sizeof none};
-    int rc = tci_env_options_check(options, sizeof none, err);
-    if (rc == 0)
-        rc = enter_path(env, call, true, &path, err);
+    int rc = enter_with(env, call, true, &path, options, sizeof none, err);
     if (rc < 0)
         return rc;
     return leave(env, env->v->write_text(env, call, path, text, options != NULL ? options : &none,
@@ -177,9 +175,7 @@ int tc_env_write_stream(tc_env *env, const tc_call *call, tc_str path,
                         tc_transfer *ret_transfer, tc_err *err)
 {
     tc_write_options none = {.size = sizeof none};
-    int rc = tci_env_options_check(options, sizeof none, err);
-    if (rc == 0)
-        rc = enter_path(env, call, true, &path, err);
+    int rc = enter_with(env, call, true, &path, options, sizeof none, err);
     if (rc < 0)
         return rc;
     return leave(env, env->v->write_stream(env, call, path, options != NULL ? options : &none,
