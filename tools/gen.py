@@ -20,6 +20,7 @@ SCALARS = {
     "u64": ("uint64_t", 8, 8),
     "u32": ("uint32_t", 4, 4),
     "i32": ("int32_t", 4, 4),
+    "i64": ("int64_t", 8, 8),
     "f64": ("double", 8, 8),
     "string": ("tc_str", 16, 8),
     "id": ("tc_str", 16, 8),
@@ -30,7 +31,7 @@ SCALARS = {
     "time": ("tci_instant", 16, 8),
 }
 FIELD_KEYS = {"name", "type", "const", "optional", "default", "min", "max", "min_items", "max_items", "only",
-              "unit", "secret", "doc"}
+              "kept", "unit", "secret", "doc"}
 METHOD_KEYS = {"name", "since", "scope", "replay", "mutates", "summary", "where", "bulk", "lane", "feature",
                "family", "is_reconciling", "transfer", "handler", "errors", "params", "results"}
 COLUMNS = {
@@ -94,6 +95,7 @@ class Field:
     def __init__(self, spec, where, model):
         need(set(spec) <= FIELD_KEYS, f"{where}: unknown columns {set(spec) - FIELD_KEYS}")
         self.name, self.doc, self.spec = spec["name"], spec["doc"], spec
+        self.member = snake(self.name)
         self.where = f"{where}.{self.name}"
         self.shape, self.const = "one", spec.get("const")
         if self.const is not None:
@@ -127,9 +129,9 @@ class Field:
 
 
 class Enum:
-    def __init__(self, name, values, doc):
+    def __init__(self, name, values, doc, prefix="tci_eip_"):
         self.name, self.values, self.doc = name, values, doc
-        self.c_name = "tci_eip_" + snake(name)
+        self.c_name = prefix + snake(name)
 
     def c_value(self, v):
         return (self.c_name + "_" + v).upper()
@@ -288,6 +290,55 @@ def map_entry(f):
     return f.of.c_name + "_entry"
 
 
+class Op:
+    """One operation of pi-env."""
+
+    KEYS = {"name", "since", "where", "summary", "params", "results"}
+
+    def __init__(self, spec):
+        need(set(spec) == self.KEYS, f"{spec.get('name')}: columns {set(spec) ^ self.KEYS}")
+        need(spec["since"] in ("V0", "V1", "V2", "ext"), f"{spec['name']}: since {spec['since']!r}")
+        need(spec["where"] in COLUMNS["where"][1], f"{spec['name']}: where {spec['where']!r}")
+        self.spec, self.name, self.ident = spec, spec["name"], snake(spec["name"])
+        self.params = self.results = None
+
+
+class PiModel:
+    """The tables of pi-env: records like those of EIP, and operations instead of methods."""
+
+    def __init__(self):
+        doc = load("pi_env", "ops.json")
+        self.doc, self.constants, self.types, self.order = doc["doc"], doc["constants"], {}, []
+        for e in doc["enums"]:
+            self.add(Enum(e["name"], e["values"], e["doc"], "tci_pi_"))
+        for r in doc["records"]:
+            self.add(Record(r["name"], "tci_pi_" + snake(r["name"]), r["doc"]))
+        for r in doc["records"]:
+            self.types[r["name"]].fields = [Field(f, r["name"], self) for f in r["fields"]]
+        self.methods = [Op(spec) for spec in doc["ops"]]
+        for op in self.methods:
+            op.params = self.message(op, "params", op.spec["params"])
+            op.results = self.message(op, "result", op.spec["results"])
+        need(len({op.name for op in self.methods}) == len(self.methods), "an operation is there twice")
+        Model.sort_types(self)
+
+    add, named = Model.add, Model.named
+
+    def message(self, op, part, fields):
+        if isinstance(fields, str):  # the whole result is a record of its own
+            return self.types[fields]
+        rec = Record(f"{op.name} {part}", f"tci_pi_{op.ident}_{part}", f"{part} of {op.name}")
+        rec.fields = [Field(f, rec.name, self) for f in fields]
+        return rec
+
+    def enums(self):
+        return [t for t in self.types.values() if isinstance(t, Enum)]
+
+    def messages(self):
+        """Params and results that are not shared records."""
+        return [rec for op in self.methods for rec in (op.params, op.results) if rec.name not in self.types]
+
+
 # ---- C: structs -------------------------------------------------------------------------------
 
 def member_lines(f, indent="    "):
@@ -300,11 +351,11 @@ def member_lines(f, indent="    "):
     lines = []
     if f.shape == "one":
         if f.optional:
-            lines.append(f"{indent}bool has_{f.name};")
-        lines.append(f"{indent}{item} {f.name}; {comment(', '.join(notes))}")
+            lines.append(f"{indent}bool has_{f.member};")
+        lines.append(f"{indent}{item} {f.member}; {comment(', '.join(notes))}")
     else:
         lines += [f"{indent}struct {{ {comment(', '.join(notes))}", f"{indent}    {item} *items;",
-                  f"{indent}    size_t count;", f"{indent}}} {f.name};"]
+                  f"{indent}    size_t count;", f"{indent}}} {f.member};"]
     return lines
 
 
@@ -373,7 +424,7 @@ def gen_eip_h(model):
 
 # ---- C: descriptors ---------------------------------------------------------------------------
 
-KINDS = {"bool": "BOOL", "u64": "U64", "u32": "U32", "i32": "I32", "f64": "F64", "string": "STRING", "id": "ID",
+KINDS = {"bool": "BOOL", "u64": "U64", "u32": "U32", "i32": "I32", "i64": "I64", "f64": "F64", "string": "STRING", "id": "ID",
          "path": "PATH", "base64": "BASE64", "sha256": "SHA256", "version": "VERSION", "time": "TIME",
          "const": "CONST"}
 
@@ -397,8 +448,8 @@ class Descriptors:
             lo, hi = s.get("min", 0), s.get("max", 2**64 - 1 if f.type_name == "u64" else 2**32 - 1)
         elif f.type_name == "bool":
             lo, hi = (int(s["only"]),) * 2 if "only" in s else (0, 1)
-        elif f.type_name == "i32":
-            need("min" not in s and "max" not in s, f"{f.where}: i32 takes no bounds")
+        elif f.type_name in ("i32", "i64"):
+            need("min" not in s and "max" not in s, f"{f.where}: {f.type_name} takes no bounds")
         elif f.type_name in ("string", "id"):
             lo = s.get("min", 1 if f.type_name == "id" else 0)
             hi = s.get("max", 2**64 - 1)
@@ -443,11 +494,13 @@ class Descriptors:
         if f.shape != "one":
             parts.append(f".shape = TCI_SHAPE_{f.shape.upper()}")
         parts.append(f".presence = TCI_{'REQUIRED' if f.is_required else 'OPTIONAL' if f.optional else 'DEFAULTED'}")
-        parts.append(f".at = offsetof({struct}, {base}{f.name})")
+        parts.append(f".at = offsetof({struct}, {base}{f.member})")
         if f.optional:
-            parts.append(f".has_at = offsetof({struct}, {base}has_{f.name})")
+            parts.append(f".has_at = offsetof({struct}, {base}has_{f.member})")
         if f.type_name == "Context" and f.shape == "one":
             parts.append(".is_context = true")
+        if f.spec.get("kept"):
+            parts.append(".is_kept = true")
         if f.shape == "map":
             parts.append(f".value_at = offsetof({map_entry(f)}, value), .item_size = sizeof({map_entry(f)})")
         elif f.shape == "list":
@@ -500,6 +553,13 @@ class Descriptors:
                 self.record(rec, rec.c_name, rec.c_name, f"sizeof({rec.c_name})", rec.fields)
         rules = ["static const tci_rule rules[] = {"] + [f"    {{{row}}}," for row in self.rules] + ["};", ""]
         return rules, self.out
+
+
+class PiDescriptors(Descriptors):
+    def text(self):
+        for rec in [t for t in self.model.order if isinstance(t, Record)] + self.model.messages():
+            self.record(rec, rec.c_name, rec.c_name, f"sizeof({rec.c_name})", rec.fields)
+        return ["static const tci_rule rules[] = {"] + [f"    {{{row}}}," for row in self.rules] + ["};", ""], self.out
 
 
 def needs_fill(f):
@@ -577,6 +637,69 @@ def gen_eip_c(model):
 
 def chunks(items, n):
     return [items[i:i + n] for i in range(0, len(items), n)]
+
+
+# ---- pi-env ---------------------------------------------------------------------------------
+
+def gen_pi_h(model):
+    o = [HEAD.format(source="pi_env"), "#ifndef TCI_PROTO_GEN_PI_ENV_H", "#define TCI_PROTO_GEN_PI_ENV_H", "",
+         '#include "proto/pi_env.h"', "", "enum {"]
+    o += [f"    TCI_PI_{c['name']} = {c['value']}, {comment(c['doc'])}" for c in model.constants]
+    o += ["};", ""]
+    for e in model.enums():
+        o += [comment(e.doc), f"typedef enum {e.c_name} {{"] + [f"    {e.c_value(v)}," for v in e.values]
+        o += [f"}} {e.c_name};", f"enum {{ {e.c_name.upper()}_COUNT = {len(e.values)} }};",
+              "/* The words of the wire, by value. */",
+              f"extern const tc_str {e.c_name}_names[{e.c_name.upper()}_COUNT];", ""]
+    for rec in [t for t in model.order if isinstance(t, Record)] + model.messages():
+        o += [struct_text(rec), f"extern const tci_type {rec.c_name}_type;", ""]
+    o += ["/* Every operation, an index of tci_pi_ops. */", "enum {"]
+    o += [f"    TCI_PI_{op.ident.upper()}," for op in model.methods]
+    o += ["    TCI_PI_OP_COUNT", "};", "", "extern const tci_pi_op tci_pi_ops[TCI_PI_OP_COUNT];", "", "#endif", ""]
+    return "\n".join(o)
+
+
+def gen_pi_c(model):
+    o = [HEAD.format(source="pi_env"), "/* Descriptors of records, and the table of operations. Constant; any thread. */",
+         "", '#include "proto/gen/pi_env.h"', '#include "proto/proto_int.h"', "#include <float.h>", ""]
+    for e in model.enums():
+        o += [f"const tc_str {e.c_name}_names[{e.c_name.upper()}_COUNT] = {{",
+              "    " + ", ".join(text_init(v) for v in e.values) + ",", "};"]
+    d = PiDescriptors(model)
+    rules, types = d.text()
+    o += [""] + rules + types + ["const tci_pi_op tci_pi_ops[TCI_PI_OP_COUNT] = {"]
+    for op in model.methods:
+        o += [f"    [TCI_PI_{op.ident.upper()}] = {{", f"        .name = {text_init(op.name)},",
+              f"        .where = TCI_WHERE_{op.spec['where'].upper()}, .is_ext = {str(op.spec['since'] == 'ext').lower()},",
+              f"        .params = &{op.params.c_name}_type, .result = &{op.results.c_name}_type,", "    },"]
+    return "\n".join(o + ["};", ""])
+
+
+def gen_pi_docs(model):
+    o = ["<!-- Generated by ./dev gen from protocol/pi_env. Do not edit. -->", "# pi-env: operations and types", "",
+         model.doc, "", "## Operations", "", "| operation | since | runs on |", "| --- | --- | --- |"]
+    o += [f"| [`{op.name}`](#{op.name.lower()}) | {op.spec['since']} | {op.spec['where']} |" for op in model.methods]
+    o.append("")
+    for op in model.methods:
+        o += [f"### {op.name}", "", op.spec["summary"], ""] + md_fields(op.params.fields, "param")
+        o += [f"Result: [{op.results.name}](#{op.results.name.lower()}).", ""] if op.results.name in model.types \
+            else md_fields(op.results.fields, "result")
+    o += ["## Types", ""]
+    for t in sorted(model.types.values(), key=lambda t: t.name.lower()):
+        o += [f"### {t.name}", "", t.doc, ""]
+        o += ["One of " + ", ".join(f"`{v}`" for v in t.values) + ".", ""] if isinstance(t, Enum) \
+            else md_fields(t.fields, "field")
+    return "\n".join(o).rstrip("\n") + "\n"
+
+
+def gen_pi_dictionary(model):
+    words = {f'"{f.name}":' for t in list(model.types.values()) + model.messages() if isinstance(t, Record)
+             for f in t.fields}
+    words |= {f'"{v}"' for e in model.enums() for v in e.values} | {f'"op":"{op.name}"' for op in model.methods}
+    words |= {'"mode":"kill"', "null", "true", "false", "18446744073709551615", "-1", "1e308"}
+    quote = lambda w: '"' + w.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return "\n".join(["# Generated by ./dev gen from protocol/pi_env. Do not edit."] +
+                     [quote(w) for w in sorted(words)]) + "\n"
 
 
 # ---- errors -----------------------------------------------------------------------------------
@@ -940,8 +1063,12 @@ def gen_dictionary(model):
 
 # ---- main -------------------------------------------------------------------------------------
 
-def outputs(model):
+def outputs(model, pi):
     return {
+        "src/proto/gen/pi_env.h": gen_pi_h(pi),
+        "src/proto/gen/pi_env.c": gen_pi_c(pi),
+        "docs/pi-env.md": gen_pi_docs(pi),
+        "tests/fuzz/proto/pi_env.dict": gen_pi_dictionary(pi),
         "include/telechir/error_codes.h": gen_error_codes_h(model),
         "src/base/gen/error_table.h": gen_error_table_h(model),
         "src/proto/gen/eip.h": gen_eip_h(model),
@@ -969,7 +1096,7 @@ def main(argv):
         print("usage: tools/gen.py [--check]", file=sys.stderr)
         return 2
     try:
-        files = outputs(Model())
+        files = outputs(Model(), PiModel())
     except (TableError, KeyError) as e:
         print(f"tools/gen.py: {e}", file=sys.stderr)
         return 1

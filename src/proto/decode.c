@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The strict decoder: from a JSON tree to a struct, as its descriptor says. Leaves syntax, equal
- * keys and depth to the parser. Any thread; touches the arena for lists, maps and base64 only.
+ * The decoder, strict or lenient: from a JSON tree to a struct, as its descriptor says. Leaves
+ * syntax, equal keys and depth to the parser. Any thread; touches the arena for lists, maps and base64 only.
  * Invariant: storage a record is decoded into is zeroed before. */
 #include "base/base64.h"
 #include "proto/proto_int.h"
@@ -10,6 +10,7 @@
 typedef struct decoder {
     tci_arena *a;
     tc_err *err;
+    bool is_lenient;
 } decoder;
 
 static int decode_record(const decoder *d, const tci_type *t, const tci_json *v,
@@ -25,10 +26,14 @@ static void set_u32(char *at, uint64_t v)
 static const char *decode_integer(const tci_field *f, const tci_json *v, char *at)
 {
     uint64_t n;
-    if (f->kind == TCI_KIND_I32) {
+    if (f->kind == TCI_KIND_I32 || f->kind == TCI_KIND_I64) {
         int64_t i;
         if (!tci_json_as_i64(v, &i))
             return v->kind == TCI_JSON_NUMBER ? "not an integer in range" : "not an integer";
+        if (f->kind == TCI_KIND_I64) {
+            memcpy(at, &i, sizeof i);
+            return NULL;
+        }
         if (i < INT32_MIN || i > INT32_MAX)
             return "out of range";
         set_u32(at, (uint64_t)i);
@@ -93,6 +98,7 @@ static const char *text_fault(const tci_field *f, tc_str s)
     case TCI_KIND_U64:
     case TCI_KIND_U32:
     case TCI_KIND_I32:
+    case TCI_KIND_I64:
     case TCI_KIND_F64:
     case TCI_KIND_BASE64:
     case TCI_KIND_TIME:
@@ -154,6 +160,7 @@ static int decode_one(const decoder *d, const tci_field *f, const tci_json *v, c
     case TCI_KIND_U64:
     case TCI_KIND_U32:
     case TCI_KIND_I32:
+    case TCI_KIND_I64:
         fault = decode_integer(f, v, at);
         break;
     case TCI_KIND_F64:
@@ -171,6 +178,12 @@ static int decode_one(const decoder *d, const tci_field *f, const tci_json *v, c
         return decode_text(d, f, v, step, at);
     }
     return fault == NULL ? 0 : tci_proto_fail(d->err, step, fault);
+}
+
+/* Is a value that does not fit left out instead of refused? */
+static bool is_dropped(const decoder *d, int rc)
+{
+    return d->is_lenient && rc == TC_E_INVALID;
 }
 
 /* A list or map member is {items, count} whatever the item is. */
@@ -222,17 +235,24 @@ static int decode_map(const decoder *d, const tci_field *f, const tci_json *v, c
     if (v->kind != TCI_JSON_OBJECT)
         return tci_proto_fail(d->err, step, "not an object");
     int rc = items_begin(d, f, v, step, &map);
-    for (size_t i = 0; rc == 0 && i < map.count; i++) {
-        const tci_json_member *m = &v->u.members[i];
-        char *entry = map.ptr + i * f->item_size;
-        *(tc_str *)(void *)entry = m->key;
-        if (i > 0)
-            is_sorted = is_sorted && tci_str_cmp(m[-1].key, m->key) < 0;
-        const tci_step item = {.up = step, .key = m->key};
-        rc = decode_one(d, f, &m->value, &item, entry + f->value_at);
-    }
     if (rc != 0)
         return rc;
+    map.count = 0;
+    for (size_t i = 0; i < v->count; i++) {
+        const tci_json_member *m = &v->u.members[i];
+        char *entry = map.ptr + map.count * f->item_size;
+        *(tc_str *)(void *)entry = m->key;
+        if (map.count > 0)
+            is_sorted = is_sorted &&
+                        tci_str_cmp(*(const tc_str *)(void *)(entry - f->item_size), m->key) < 0;
+        const tci_step item = {.up = step, .key = m->key};
+        rc = decode_one(d, f, &m->value, &item, entry + f->value_at);
+        if (is_dropped(d, rc))
+            continue;
+        if (rc != 0)
+            return rc;
+        map.count++;
+    }
     if (!is_sorted)
         qsort(map.ptr, map.count, f->item_size, by_key);
     memcpy(at, &map, sizeof map);
@@ -286,6 +306,45 @@ static int find_field(const tci_type *t, tc_str key, unsigned from)
             return (int)i;
     }
     return -1;
+}
+
+static size_t field_size(const tci_field *f)
+{
+    if (f->shape != TCI_SHAPE_ONE)
+        return sizeof(items);
+    switch ((tci_kind)f->kind) {
+    case TCI_KIND_BOOL:
+        return sizeof(bool);
+    case TCI_KIND_U32:
+    case TCI_KIND_I32:
+    case TCI_KIND_ENUM:
+        return sizeof(uint32_t);
+    case TCI_KIND_U64:
+    case TCI_KIND_I64:
+    case TCI_KIND_F64:
+        return sizeof(uint64_t);
+    case TCI_KIND_RECORD:
+        return f->of.type->size;
+    case TCI_KIND_CONST:
+        return 0;
+    case TCI_KIND_STRING:
+    case TCI_KIND_ID:
+    case TCI_KIND_PATH:
+    case TCI_KIND_BASE64:
+    case TCI_KIND_SHA256:
+    case TCI_KIND_VERSION:
+    case TCI_KIND_TIME:
+        break;
+    }
+    return sizeof(tc_str);
+}
+
+/* Undo what a value that did not fit has left behind. */
+static void clear_field(const tci_field *f, char *base)
+{
+    memset(base + f->at, 0, field_size(f));
+    if (f->presence == TCI_OPTIONAL)
+        *(bool *)(base + f->has_at) = false;
 }
 
 static uint64_t get_u64(const char *base, const tci_type *t, tc_str name)
@@ -355,6 +414,8 @@ static int decode_record(const decoder *d, const tci_type *t, const tci_json *v,
     for (uint32_t n = 0; n < v->count; n++) {
         const tci_json_member *m = &v->u.members[n];
         int i = find_field(t, m->key, next);
+        if (i < 0 && d->is_lenient)
+            continue;
         if (i < 0)
             return tci_proto_fail_name(d->err, step, "unknown field", m->key);
         uint64_t bit = UINT64_C(1) << i;
@@ -363,13 +424,19 @@ static int decode_record(const decoder *d, const tci_type *t, const tci_json *v,
         seen |= bit;
         next = (unsigned)i + 1;
         int rc = decode_field(d, &t->fields[i], &m->value, step, base);
+        if (is_dropped(d, rc)) {
+            clear_field(&t->fields[i], base);
+            seen &= ~bit;
+            rc = 0;
+        }
         if (rc != 0)
             return rc;
     }
     uint64_t missing = t->required & ~seen;
     if (missing != 0) {
         const tci_field *f = &t->fields[__builtin_ctzll(missing)];
-        return tci_proto_fail_name(d->err, step, "missing", tci_str_of(f->key + 2, f->key_len));
+        return tci_proto_fail_name(d->err, step, d->is_lenient ? "missing or invalid" : "missing",
+                                   tci_str_of(f->key + 2, f->key_len));
     }
     fill_defaults(t, ~seen, base);
     const char *fault = t->check == TCI_CHECK_NONE ? NULL : check_fault(t, base);
@@ -378,7 +445,15 @@ static int decode_record(const decoder *d, const tci_type *t, const tci_json *v,
 
 int tci_proto_decode(const tci_type *type, const tci_json *v, tci_arena *a, void *ret, tc_err *err)
 {
-    const decoder d = {a, err};
+    const decoder d = {.a = a, .err = err};
+    memset(ret, 0, type->size);
+    return decode_record(&d, type, v, NULL, ret);
+}
+
+int tci_proto_decode_lenient(const tci_type *type, const tci_json *v, tci_arena *a, void *ret,
+                             tc_err *err)
+{
+    const decoder d = {.a = a, .err = err, .is_lenient = true};
     memset(ret, 0, type->size);
     return decode_record(&d, type, v, NULL, ret);
 }

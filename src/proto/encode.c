@@ -82,6 +82,9 @@ static void encode_one(const encoder *e, const tci_field *f, const char *at)
     case TCI_KIND_I32:
         tci_buf_append_i64(e->out, (int32_t)get_u32(at));
         return;
+    case TCI_KIND_I64:
+        tci_buf_append_i64(e->out, (int64_t)get_u64(at));
+        return;
     case TCI_KIND_F64: {
         double v;
         memcpy(&v, at, sizeof v);
@@ -198,6 +201,7 @@ static bool is_default(const tci_field *f, const char *at)
     case TCI_KIND_STRING:
         return tci_str_eq(get_str(at), f->rule->text);
     case TCI_KIND_I32:
+    case TCI_KIND_I64:
     case TCI_KIND_F64:
     case TCI_KIND_ID:
     case TCI_KIND_PATH:
@@ -215,7 +219,7 @@ static bool is_default(const tci_field *f, const char *at)
 static bool is_left_out(const tci_field *f, const char *base)
 {
     if (f->shape != TCI_SHAPE_ONE)
-        return get_items(base + f->at).count == 0;
+        return !f->is_kept && get_items(base + f->at).count == 0;
     if (f->presence == TCI_OPTIONAL)
         return !*(const bool *)(base + f->has_at);
     return f->presence == TCI_DEFAULTED && is_default(f, base + f->at);

@@ -30,6 +30,12 @@ typedef struct tci_proto_pair {
 int tci_proto_decode(const tci_type *type, const tci_json *v, tci_arena *a, void *ret,
                      tc_err *err) TC_CHECKED;
 
+/* For protocols that grow by adding fields: an unknown field is passed over, an optional or
+ * defaulted one that does not fit counts as absent, and so does an entry of a map. A required field
+ * that is missing or does not fit is INVALID. */
+int tci_proto_decode_lenient(const tci_type *type, const tci_json *v, tci_arena *a, void *ret,
+                             tc_err *err) TC_CHECKED;
+
 typedef enum tci_proto_encode_flags {
     /* For request digests: leave operation_id and timeout_ms out of "context". */
     TCI_PROTO_FOR_DIGEST = 1 << 0

@@ -12,6 +12,7 @@ typedef enum tci_kind {
     TCI_KIND_U64,
     TCI_KIND_U32,
     TCI_KIND_I32,
+    TCI_KIND_I64,
     TCI_KIND_F64,
     TCI_KIND_STRING,
     TCI_KIND_ID, /* a string of one or more characters */
@@ -60,6 +61,7 @@ typedef struct tci_field {
     uint8_t kind, shape, presence;
     uint8_t nnames;
     bool is_context; /* stays empty in a request digest */
+    bool is_kept;    /* a list or map that is written also when empty */
 } tci_field;
 
 /* A record has fields, at most 64, sorted by name. A union has variants: records whose fields lie

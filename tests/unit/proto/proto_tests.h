@@ -35,5 +35,6 @@ int run_codec_tests(void);
 int run_scalar_tests(void);
 int run_envelope_tests(void);
 int run_table_tests(void);
+int run_lenient_tests(void);
 
 #endif

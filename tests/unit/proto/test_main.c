@@ -66,5 +66,6 @@ void assert_refused(fixture *f, const tci_type *type, const char *text, const ch
 
 int main(void)
 {
-    return run_codec_tests() + run_scalar_tests() + run_envelope_tests() + run_table_tests();
+    return run_codec_tests() + run_scalar_tests() + run_envelope_tests() + run_table_tests() +
+           run_lenient_tests();
 }
