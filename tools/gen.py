@@ -31,7 +31,7 @@ SCALARS = {
     "time": ("tci_instant", 16, 8),
 }
 FIELD_KEYS = {"name", "type", "const", "optional", "default", "min", "max", "min_items", "max_items", "only",
-              "kept", "unit", "secret", "doc"}
+              "kept", "member", "unit", "secret", "doc"}
 METHOD_KEYS = {"name", "since", "scope", "replay", "mutates", "summary", "where", "bulk", "lane", "feature",
                "family", "is_reconciling", "transfer", "handler", "errors", "params", "results"}
 COLUMNS = {
@@ -95,7 +95,7 @@ class Field:
     def __init__(self, spec, where, model):
         need(set(spec) <= FIELD_KEYS, f"{where}: unknown columns {set(spec) - FIELD_KEYS}")
         self.name, self.doc, self.spec = spec["name"], spec["doc"], spec
-        self.member = snake(self.name)
+        self.member = spec.get("member", snake(self.name))  # some words are macros in C libraries
         self.where = f"{where}.{self.name}"
         self.shape, self.const = "one", spec.get("const")
         if self.const is not None:

@@ -147,6 +147,8 @@ static char *more_room(tci_buf *b, char *out, size_t escape_len, tc_str rest, si
 /* [,]"s"[:] */
 static void put_quoted(tci_buf *b, bool has_comma, tc_str s, bool has_colon)
 {
+    if (s.ptr == NULL) /* so that it can be pointed into */
+        s = TC_STR("");
     const size_t before = b->len, after = 1 + (size_t)has_colon;
     size_t least, at = 0;
     if (!tci_add_size(s.len, 1 + (size_t)has_comma + after, &least)) {

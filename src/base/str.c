@@ -57,6 +57,28 @@ size_t tci_str_rfind_byte(tc_str s, char c)
     return s.len;
 }
 
+size_t tci_str_count_byte(tc_str s, char c)
+{
+    enum { LANE_MAX = 255 }; /* words before a byte of the sums may overflow */
+    const uint64_t ones = 0x0101010101010101u, low7 = 0x7f7f7f7f7f7f7f7fu;
+    const uint64_t wanted = ones * (unsigned char)c;
+    size_t count = 0, i = 0;
+    while (s.len - i >= 8) {
+        uint64_t sums = 0;
+        for (int n = 0; n < LANE_MAX && s.len - i >= 8; n++, i += 8) {
+            uint64_t w;
+            memcpy(&w, s.ptr + i, sizeof w);
+            w ^= wanted; /* zero where it is c */
+            sums += ~(((w & low7) + low7) | w | low7) >> 7;
+        }
+        sums = (sums & 0x00ff00ff00ff00ffu) + (sums >> 8 & 0x00ff00ff00ff00ffu);
+        count += (size_t)(sums * 0x0001000100010001u >> 48);
+    }
+    for (; i < s.len; i++)
+        count += s.ptr[i] == c;
+    return count;
+}
+
 size_t tci_str_find(tc_str s, tc_str needle)
 {
     if (needle.len == 0)

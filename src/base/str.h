@@ -33,6 +33,7 @@ bool tci_str_ends(tc_str s, tc_str suffix);
 /* Offset of the first/last byte c, or s.len when there is none. */
 size_t tci_str_find_byte(tc_str s, char c);
 size_t tci_str_rfind_byte(tc_str s, char c);
+size_t tci_str_count_byte(tc_str s, char c); /* how many there are; eight at a time */
 /* Offset of needle, or s.len when there is none. */
 size_t tci_str_find(tc_str s, tc_str needle);
 /* The part from `from` on, of at most len bytes; clamped to s. */

@@ -260,14 +260,23 @@ void tci_exec_settle(tci_exec *exec)
     tell_later(exec);
 }
 
+/* On a busy machine it may be us who were quiet: what was written meanwhile lies in the pipes. */
+static bool has_more_output(tci_exec *exec)
+{
+    uint64_t before = exec->streams[0].nseen + exec->streams[1].nseen;
+    tci_exec_out_drain(exec);
+    return exec->streams[0].nseen + exec->streams[1].nseen != before;
+}
+
 static void on_pipes_limit(tci_timer *timer)
 {
     tci_exec *exec = TCI_CONTAINER(timer, tci_exec, pipes);
-    if (exec->is_paused) {
+    bool is_quiet_enough = exec->leave_others && exec->asked == TCI_EXEC_REASON_NONE;
+    if (exec->is_paused ||
+        (is_quiet_enough && has_more_output(exec) && !tci_exec_out_is_ended(exec))) {
         wait_for_streams(exec);
         return;
     }
-    bool is_quiet_enough = exec->leave_others && exec->asked == TCI_EXEC_REASON_NONE;
     if (!is_quiet_enough && !tci_exec_out_is_ended(exec) && exec->status.phase != TCI_EXEC_FAILED)
         fail(exec, TCI_EXEC_REASON_BACKEND_LOST, "its output was still held open after its end");
     tci_exec_out_cut(exec);

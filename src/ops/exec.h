@@ -86,6 +86,7 @@ typedef struct tci_exec_opts {
      * UNKNOWN_OUTCOME and the command is killed. Without it, a command may take what it wants and
      * as long as it wants. */
     bool must_take_stdin;
+    bool stdin_may_wait; /* later writes have no time limit: TCI_EXEC_STDIN_MS is not for them */
     uint64_t stdin_max_bytes; /* over its whole life, initial stdin included; 0: no limit */
     int64_t wall_time_ms;     /* 0: none */
     tci_spool *out, *err;     /* must outlive the command; finished by it. The same twice: both into

@@ -49,7 +49,7 @@ static void wait_writable(tci_exec *exec)
 {
     exec_stdin *in = &exec->in;
     tc_err err;
-    bool is_timed = in->initial == NULL || in->must_take;
+    bool is_timed = in->initial == NULL ? !in->may_wait : in->must_take;
     int rc = 0;
     if (in->watch.handle == NULL)
         rc = tci_watch_open(&in->watch, exec_loop(exec), in->fd, on_writable, &err);
@@ -145,6 +145,7 @@ int tci_exec_in_fill(tci_exec *exec, int fd, const tci_exec_opts *opts, tc_err *
     tc_str initial = opts->initial_stdin;
     tci_timer_init(&in->timer, exec_loop(exec), on_timer);
     in->must_take = opts->must_take_stdin;
+    in->may_wait = opts->stdin_may_wait;
     in->max_bytes = opts->stdin_max_bytes;
     in->promised = initial.len;
     in->is_closing = !opts->keep_stdin_open;

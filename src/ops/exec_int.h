@@ -38,7 +38,7 @@ typedef struct exec_stdin {
     tci_list answered; /* to be called back */
     uint64_t accepted, promised;
     uint64_t max_bytes;
-    bool must_take, is_closing;
+    bool must_take, may_wait, is_closing;
 } exec_stdin;
 
 struct tci_exec {

@@ -96,7 +96,8 @@ static void on_readable(tci_watch *watch, unsigned events)
     uint64_t before = s->nseen;
     read_stream(s);
     tc_err err;
-    if (exec->leave_others && s->nseen != before && tci_timer_is_armed(&exec->pipes) &&
+    bool is_waited_for = exec->leave_others && exec->asked == TCI_EXEC_REASON_NONE;
+    if (is_waited_for && s->nseen != before && tci_timer_is_armed(&exec->pipes) &&
         tci_timer_start(&exec->pipes, TCI_EXEC_QUIET_MS, &err) < 0)
         tci_exec_out_cut(exec); /* no memory to wait with */
     tci_exec_settle(exec);

@@ -122,17 +122,25 @@ static int take_lock(tci_stage *s, const tci_cancel *cancel, tc_err *err)
 static int make_candidate(tci_stage *s, tc_str folder, tc_err *err)
 {
     int rc = TC_E_CONFLICT;
+    bool is_plain = s->plain_mode && !s->had_target && !s->has_mode;
     for (int i = 0; rc == TC_E_CONFLICT && i < NAME_TRIES; i++) {
         tci_stage_journal_name(i == 0 ? s->journal : NULL, s->stage_name);
         if (s->journal != NULL)
             s->journal_slot = tci_stage_journal_note(s->journal, folder, tci_str(s->stage_name));
         rc = tci_file_openat(s->dir, tci_str(s->stage_name),
                              TCI_OPEN_WRITE | TCI_OPEN_CREATE | TCI_OPEN_EXCL | TCI_OPEN_NOFOLLOW,
-                             0600, &s->file, err);
+                             is_plain ? 0666 : 0600, &s->file, err);
         if (rc < 0 && s->journal != NULL) {
             tci_stage_journal_forget(s->journal, s->journal_slot);
             s->journal_slot = -1;
         }
+    }
+    tci_file_stat made;
+    if (rc == 0 && is_plain) {
+        rc = tci_file_stat_of(s->file, &made, err);
+        s->made_mode = rc == 0 ? made.mode & 0777 : 0600;
+        if (rc < 0)
+            s->state = TCI_STAGE_OPEN; /* there is something to be removed */
     }
     return rc;
 }
@@ -218,6 +226,9 @@ int tci_stage_open(tci_stage *s, const tci_stage_options *o, const tci_cancel *c
                      .executable = o->executable,
                      .has_mode = o->has_mode,
                      .file_mode = o->file_mode & 0777,
+                     .plain_mode = o->plain_mode,
+                     .leave_unsynced = o->leave_unsynced,
+                     .made_mode = 0600,
                      .hash = o->hash,
                      .has_version = o->has_version,
                      .version = o->version,
@@ -311,11 +322,31 @@ int tci_stage_write_from(tci_stage *s, tci_file from, uint64_t from_offset,
 
 static uint32_t wanted_mode(const tci_stage *s)
 {
+    uint32_t mode = s->had_target ? s->target.mode & 0777 : s->made_mode;
     if (s->has_mode)
         return s->file_mode;
-    if (s->has_executable)
-        return s->executable ? 0700 : 0600;
-    return s->had_target ? s->target.mode & 0777 : 0600;
+    if (!s->has_executable)
+        return mode;
+    if (s->plain_mode) /* whoever may read it may execute it */
+        return s->executable ? mode | (mode & 0444) >> 2 : mode & ~(uint32_t)0111;
+    return s->executable ? 0700 : 0600;
+}
+
+static int sync_file(const tci_stage *s, tc_err *err)
+{
+    return s->leave_unsynced ? 0 : tci_file_sync(s->file, err);
+}
+
+static int sync_folder(const tci_stage *s, tc_err *err)
+{
+    if (s->leave_unsynced)
+        return 0;
+    return s->dir_can_sync ? tci_file_sync(s->dir, err) : tci_file_sync_fs(s->file, err);
+}
+
+void tci_stage_set_sync(tci_stage *s, bool must_sync)
+{
+    s->leave_unsynced = !must_sync;
 }
 
 /* Owner, then mode, then attributes: a change of owner may clear bits, and an access list has the
@@ -342,7 +373,7 @@ static int take_over_from(tci_stage *s, tci_file old, tc_err *err)
 static int take_over(tci_stage *s, tc_err *err)
 {
     if (!s->had_target) {
-        if (wanted_mode(s) == 0600)
+        if (wanted_mode(s) == s->made_mode)
             return 0; /* made so */
         return tci_file_chmod(s->file, wanted_mode(s), err);
     }
@@ -367,7 +398,7 @@ int tci_stage_seal(tci_stage *s, uint8_t ret_sha256[TCI_SHA256_BYTES], tc_err *e
         return not_open(err);
     int rc = take_over(s, err);
     if (rc == 0)
-        rc = tci_file_sync(s->file, err);
+        rc = sync_file(s, err);
     if (rc < 0) {
         (void)tc_err_wrap(err, "'%s'", s->name); /* the code is next */
         tci_stage_abort(s);
@@ -442,7 +473,7 @@ static int rename_over(tci_stage *s, tc_err *err)
     if (rc == 0 && differs(&now, &s->target)) {
         rc = take_over(s, err);
         if (rc == 0)
-            rc = tci_file_sync(s->file, err);
+            rc = sync_file(s, err);
     }
     if (rc < 0)
         return rc;
@@ -507,7 +538,7 @@ static int publish(tci_stage *s, tci_file_stat *ret, tc_err *err)
     s->state = TCI_STAGE_UNKNOWN;
     rc = tci_file_stat_of(s->file, ret, err); /* the rename changed one of its times */
     if (rc == 0)
-        rc = s->dir_can_sync ? tci_file_sync(s->dir, err) : tci_file_sync_fs(s->file, err);
+        rc = sync_folder(s, err);
     if (rc < 0)
         return tc_err_recode(err, TC_E_UNKNOWN_OUTCOME);
     s->state = TCI_STAGE_PUBLISHED;

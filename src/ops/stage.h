@@ -43,9 +43,13 @@ typedef struct tci_stage_options {
         executable; /* given: mode becomes 0700 or 0600, also of an existing file */
     bool has_mode;  /* given: exactly these permission bits, instead of the above */
     uint32_t file_mode;
-    bool hash;          /* SHA-256 over the bytes given to tci_stage_write */
-    bool must_be_text;  /* APPEND: UNSUPPORTED when the old content has a NUL or is not UTF-8 */
-    uint64_t max_bytes; /* of the final file, with the old content of an append; QUOTA over it */
+    bool
+        plain_mode; /* a new file gets what any new file gets (0666 less the umask) instead of 0600,
+                        and executable only sets or clears the execute bits of what there is */
+    bool leave_unsynced; /* seal and publish wait for no disk; see tci_stage_set_sync */
+    bool hash;           /* SHA-256 over the bytes given to tci_stage_write */
+    bool must_be_text;   /* APPEND: UNSUPPORTED when the old content has a NUL or is not UTF-8 */
+    uint64_t max_bytes;  /* of the final file, with the old content of an append; QUOTA over it */
     bool lock; /* hold off others who read, change and write this file, until the end: for short
                   work; without a journal nothing is held off */
     bool has_version; /* CONFLICT unless the destination is this version, at open and at publish */
@@ -60,8 +64,10 @@ typedef struct tci_stage {
     bool has_executable, executable, has_mode, hash, has_version;
     bool dir_can_sync; /* the folder could be opened for reading */
     bool is_locked, is_init;
+    bool plain_mode, leave_unsynced;
     uint32_t file_mode;
-    bool had_target; /* the destination existed when last looked at */
+    uint32_t made_mode; /* of the candidate, when plain_mode and there was no destination */
+    bool had_target;    /* the destination existed when last looked at */
     tci_file_stat target;
     tci_file_version version;
     tci_file dir, file, lock;
@@ -113,6 +119,9 @@ int tci_stage_seal(tci_stage *stage, uint8_t ret_sha256[TCI_SHA256_BYTES], tc_er
  * INTEGRITY (somebody touched the candidate), UNSUPPORTED, IO, NO_SPACE: nothing was changed and
  * the candidate is gone. UNKNOWN_OUTCOME: renamed, but not known to be on disk. Thread: worker. */
 int tci_stage_publish(tci_stage *stage, tci_file_info *ret_info, tc_err *err) TC_CHECKED;
+
+/* Change what leave_unsynced said, before seal. */
+void tci_stage_set_sync(tci_stage *stage, bool must_sync);
 
 /* Remove the candidate, if it was not published, and close what is held. Fine in every state. Never
  * fails: a candidate that cannot be removed stays named in the journal. Thread: worker. */

@@ -40,12 +40,13 @@ static void free_group(tci_tree_host *host, tci_tree_group *group)
  * differ. */
 static void put_idle_group(tci_tree_host *host, tci_tree_group *group)
 {
-    if (host->nidle >= IDLE_GROUPS_MAX || group->cg.is_kept || group->was_killed) {
+    bool is_kept = group->cg.is_kept;
+    if (host->nidle[is_kept] >= IDLE_GROUPS_MAX || group->was_killed) {
         free_group(host, group);
         return;
     }
-    tci_list_push_front(&host->idle, &group->link);
-    host->nidle++;
+    tci_list_push_front(&host->idle[is_kept], &group->link);
+    host->nidle[is_kept]++;
 }
 
 /* Groups that were still populated when their tree ended. */
@@ -79,9 +80,9 @@ static void release_group(tci_tree *tree)
 static tci_tree_group *take_group(tci_tree_host *host, bool is_kept)
 {
     look_at_used_groups(host);
-    tci_link *k = is_kept ? NULL : tci_list_pop_front(&host->idle);
+    tci_link *k = tci_list_pop_front(&host->idle[is_kept]);
     if (k != NULL) {
-        host->nidle--;
+        host->nidle[is_kept]--;
         return TCI_CONTAINER(k, tci_tree_group, link);
     }
     tci_tree_group *group = tci_new(tci_tree_group);
@@ -222,7 +223,8 @@ int tci_tree_host_new(tci_loop *loop, const tci_tree_opts *opts, tci_tree_host *
     host->base = TCI_CGROUP_BASE_NONE;
     tci_list_init(&host->trees);
     tci_list_init(&host->owned);
-    tci_list_init(&host->idle);
+    tci_list_init(&host->idle[0]);
+    tci_list_init(&host->idle[1]);
     tci_list_init(&host->used);
     tci_list_init(&host->late);
     tci_random_bytes(&host->last_mark, sizeof host->last_mark);
@@ -254,9 +256,9 @@ void tci_tree_host_free(tci_tree_host *host)
     int rc = host->is_subreaper ? tci_subreaper_set(false, &err) : 0;
     TC_ASSERT(rc == 0); /* a subreaper can stop being one */
     TCI_UNUSED(rc);
-    for (tci_link *k = tci_list_pop_front(&host->idle); k != NULL;
-         k = tci_list_pop_front(&host->idle))
-        free_group(host, TCI_CONTAINER(k, tci_tree_group, link));
+    for (int i = 0; i < 2; i++)
+        for (tci_link *k; (k = tci_list_pop_front(&host->idle[i])) != NULL;)
+            free_group(host, TCI_CONTAINER(k, tci_tree_group, link));
     for (tci_link *k = tci_list_pop_front(&host->used); k != NULL;
          k = tci_list_pop_front(&host->used))
         free_group(host, TCI_CONTAINER(k, tci_tree_group, link));

@@ -25,8 +25,8 @@ struct tci_tree_host {
     bool has_chosen, has_cgroups, has_used_cgroups;
     tci_cgroup_base base;
     uint32_t last_group_id;
-    tci_list idle; /* empty groups, ready for use */
-    size_t nidle;
+    tci_list idle[2]; /* empty groups, ready for use; [1]: those that may outlive us */
+    size_t nidle[2];
     tci_list used; /* groups whose tree has ended but that were still populated */
     uint64_t last_mark;
     tci_list trees; /* with a first process not reaped, or others not known to be gone */

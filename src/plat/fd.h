@@ -57,4 +57,16 @@ int tci_fd_set_cloexec(int fd, bool is_on, tc_err *err) TC_CHECKED;
 void tci_fd_grow_pipe(int fd, size_t nbytes);
 bool tci_fd_is_terminal(int fd);
 
+/* For code that owns no loop: what to wait for, and what came. A negative fd is left out. Readable
+ * and writable as poll(2) says, an end or an error as both. */
+typedef struct tci_fd_event {
+    int fd;
+    bool want_read, want_write;
+    bool can_read, can_write;
+} tci_fd_event;
+enum { TCI_FD_EVENTS_MAX = 8 };
+/* Until one of them is ready or timeout_ms (-1: none) is over; a signal may end it, too. The answers
+ * are in the items. Errors: NO_MEMORY, INVALID (over TCI_FD_EVENTS_MAX), IO. */
+int tci_fd_wait(tci_fd_event *items, size_t nitems, int timeout_ms, tc_err *err) TC_CHECKED;
+
 #endif

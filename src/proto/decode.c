@@ -201,7 +201,7 @@ static int items_begin(const decoder *d, const tci_field *f, const tci_json *v,
         return tci_proto_fail(d->err, step, "too many items");
     ret->ptr = NULL;
     ret->count = v->count;
-    if (v->count == 0)
+    if (v->count == 0 && !d->is_lenient)
         return 0;
     ret->ptr = tci_arena_array(d->a, v->count, f->item_size);
     return ret->ptr != NULL ? 0 : tci_arena_error(d->a, d->err);

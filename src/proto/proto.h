@@ -32,7 +32,8 @@ int tci_proto_decode(const tci_type *type, const tci_json *v, tci_arena *a, void
 
 /* For protocols that grow by adding fields: an unknown field is passed over, an optional or
  * defaulted one that does not fit counts as absent, and so does an entry of a map. A required field
- * that is missing or does not fit is INVALID. */
+ * that is missing or does not fit is INVALID. items of an empty list or map is not NULL, of an absent
+ * one it is. */
 int tci_proto_decode_lenient(const tci_type *type, const tci_json *v, tci_arena *a, void *ret,
                              tc_err *err) TC_CHECKED;
 

@@ -25,12 +25,16 @@ enum { P_PIDFD_ID = 3, PROC_PATH_MAX = 64, PROC_TEXT_MAX = 4096 };
 static bool wait_child(const tci_child *child, int options, tci_exit *ret_exit, bool *ret_was_lost)
 {
     siginfo_t info = {0};
+    bool by_handle = child->pidfd >= 0;
     int rc;
-    do
-        rc = child->pidfd >= 0
-                 ? waitid((idtype_t)P_PIDFD_ID, (id_t)child->pidfd, &info, WEXITED | options)
-                 : waitid(P_PID, (id_t)child->pid, &info, WEXITED | options);
-    while (rc < 0 && errno == EINTR);
+    for (;;) {
+        rc = by_handle ? waitid((idtype_t)P_PIDFD_ID, (id_t)child->pidfd, &info, WEXITED | options)
+                       : waitid(P_PID, (id_t)child->pid, &info, WEXITED | options);
+        if (rc < 0 && by_handle && (errno == EINVAL || errno == EBADF))
+            by_handle = false; /* before Linux 5.4, or not a pidfd: see spawn.c */
+        else if (rc == 0 || errno != EINTR)
+            break;
+    }
     tci_exit how = {.is_signal = true, .signum = SIGKILL};
     if (rc < 0) { /* ECHILD: reaped elsewhere, or SIGCHLD is ignored in this program */
         *ret_exit = how;
@@ -73,15 +77,27 @@ static bool pidfd_signal(int pidfd, int signum)
 
 bool tci_child_signal(const tci_child *child, int signum)
 {
-    return child->pidfd >= 0 && pidfd_signal(child->pidfd, signum);
+    if (child->pidfd < 0)
+        return false;
+    if (pidfd_signal(child->pidfd, signum))
+        return true;
+    /* Before Linux 5.1, or not a pidfd (see spawn.c): by number, which our child holds. */
+    tci_exit how;
+    bool was_lost;
+    return errno != ESRCH && !tci_child_peek(child, &how, &was_lost) &&
+           kill(child->pid, signum) == 0;
 }
 
 bool tci_proc_signal(int pid, uint64_t start_ticks, int signum)
 {
+    tci_proc_stat st;
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    /* Before Linux 5.3 nothing can pin the number: the look and the signal, as close as can be. */
+    if (fd < 0 && errno == ENOSYS)
+        return tci_proc_stat_read(pid, &st) && st.start_ticks == start_ticks &&
+               kill(pid, signum) == 0;
     if (fd < 0)
         return false;
-    tci_proc_stat st;
     bool was_sent =
         tci_proc_stat_read(pid, &st) && st.start_ticks == start_ticks && pidfd_signal(fd, signum);
     tci_fd_close(&fd);

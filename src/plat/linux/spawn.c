@@ -4,6 +4,11 @@
  * does), so the cost does not grow with the parent; it has a stack of its own inside the caller's
  * frame, and reports a failure by writing it there. Leaves waiting to proc.c. Any thread.
  *
+ * What an old kernel, a container that hides system calls or an emulator lacks is made up for: no
+ * clone3(2): clone(2), with failures reported through a pipe, since an emulator may have copied the
+ * memory instead of sharing it; no pidfd: a pipe whose other end a small thread closes when the
+ * child ends.
+ *
  * Invariant: between clone and exec nothing runs but raw system calls. They go through syscall(2),
  * never through the C library's wrappers, because sanitizers and cancellation points hook those. */
 #include "plat/proc.h"
@@ -14,6 +19,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -28,9 +34,11 @@
 
 enum {
     CHILD_STACK_BYTES = 12 * 1024,
+    WAITER_STACK_BYTES = 64 * 1024,
     KERNEL_SIGNALS = 64,
     KERNEL_SIGSET_BYTES = 8,
     FIRST_MORE_FD = 3,
+    LIST_BYTES = 2048,
     CLOSE_FALLBACK_MAX = 65536
 };
 
@@ -43,6 +51,7 @@ typedef struct child_call {
     int stdio[3];
     int os;               /* errno of the failure; 0: none */
     enum child_step step; /* where it was */
+    int report_fd;        /* where to write os and step too; -1: memory is shared for certain */
     struct rlimit mark;
     bool has_mark;
     unsigned long zero_action[8]; /* a kernel sigaction of any layout: default, no flags */
@@ -55,6 +64,10 @@ NO_SANITIZE static void child_fail(child_call *call, enum child_step step)
 {
     call->os = errno != 0 ? errno : EIO;
     call->step = step;
+    if (call->report_fd >= 0) {
+        int report[2] = {call->os, (int)step};
+        syscall(SYS_write, call->report_fd, report, sizeof report);
+    }
     for (;;)
         syscall(SYS_exit_group, 127);
 }
@@ -66,6 +79,30 @@ NO_SANITIZE static long child_check(child_call *call, long rc)
     return rc;
 }
 
+/* Nothing from descriptor n on is passed on, by the list that /proc has of them. Marking does not
+ * change the list, so it can be read in pieces. false: no such list. */
+NO_SANITIZE static bool child_close_listed(int n)
+{
+    enum { NAME_AT = 19, RECLEN_AT = 16 }; /* of struct linux_dirent64, see getdents(2) */
+    char list[LIST_BYTES];
+    int dir = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY, 0);
+    if (dir < 0)
+        return false;
+    long len;
+    while ((len = syscall(SYS_getdents64, dir, list, sizeof list)) > 0) {
+        for (long at = 0; at < len;) {
+            int fd = 0;
+            for (const char *c = list + at + NAME_AT; *c >= '0' && *c <= '9'; c++)
+                fd = fd * 10 + (*c - '0');
+            if (fd >= n) /* dir is one of them */
+                syscall(SYS_fcntl, fd, F_SETFD, FD_CLOEXEC);
+            at += (unsigned char)list[at + RECLEN_AT] |
+                  (long)(unsigned char)list[at + RECLEN_AT + 1] << 8;
+        }
+    }
+    return len == 0;
+}
+
 /* Descriptor want[i] becomes i. Sources below the target range are moved above it first, so that no
  * source is overwritten before it is used. */
 NO_SANITIZE static void child_descriptors(child_call *call)
@@ -73,6 +110,9 @@ NO_SANITIZE static void child_descriptors(child_call *call)
     const tci_spawn_opts *opts = call->opts;
     int n = FIRST_MORE_FD + (int)opts->nmore_fds;
     int from[FIRST_MORE_FD + TCI_SPAWN_FDS_MAX];
+    if (call->report_fd >= 0 && call->report_fd < n)
+        call->report_fd =
+            (int)child_check(call, syscall(SYS_fcntl, call->report_fd, F_DUPFD_CLOEXEC, n));
     for (int i = 0; i < n; i++) {
         from[i] = i < FIRST_MORE_FD ? call->stdio[i] : opts->more_fds[i - FIRST_MORE_FD];
         if (from[i] < n && from[i] != i)
@@ -86,7 +126,9 @@ NO_SANITIZE static void child_descriptors(child_call *call)
     }
     if (syscall(SYS_close_range, (unsigned)n, ~0U, 1U << 2 /* CLOSE_RANGE_CLOEXEC */) == 0)
         return;
-    for (int fd = n; fd < CLOSE_FALLBACK_MAX; fd++) /* before Linux 5.11 */
+    if (child_close_listed(n)) /* before Linux 5.11 */
+        return;
+    for (int fd = n; fd < CLOSE_FALLBACK_MAX; fd++) /* no /proc */
         syscall(SYS_fcntl, fd, F_SETFD, FD_CLOEXEC);
 }
 
@@ -174,6 +216,44 @@ NO_SANITIZE static long clone3_call(struct clone_args *args, void (*fn)(void *),
 #endif
 }
 
+/* What a child without shared memory wrote; nothing when it was executed. */
+static void read_report(child_call *call, int fd)
+{
+    int report[2];
+    ssize_t n;
+    do
+        n = read(fd, report, sizeof report);
+    while (n < 0 && errno == EINTR);
+    if (n == (ssize_t)sizeof report) {
+        call->os = report[0];
+        call->step = (enum child_step)report[1];
+    }
+}
+
+/* Without clone3(2). The pid, or -errno; *pidfd stays -1 where there is none to be had. */
+static long start_by_clone(child_call *call, char *stack, int *pidfd)
+{
+    const int flags = CLONE_VM | CLONE_VFORK | SIGCHLD;
+    char *top = stack + CHILD_STACK_BYTES;
+    int report[2];
+    if (pipe2(report, O_CLOEXEC) < 0)
+        return -errno;
+    call->report_fd = report[1];
+    long rc = clone(child_entry, top, flags | CLONE_PIDFD, call, pidfd);
+    if (rc < 0 && errno == EINVAL)
+        rc = clone(child_entry, top, flags, call);
+    if (rc < 0)
+        rc = -errno;
+    tci_fd_close(&report[1]);
+    if (rc > 0)
+        read_report(call, report[0]);
+    tci_fd_close(&report[0]);
+    /* Before Linux 5.2 the flag is ignored. Nobody has reaped the child: its number is its own. */
+    if (rc > 0 && *pidfd < 0)
+        *pidfd = (int)syscall(SYS_pidfd_open, (int)rc, 0);
+    return rc;
+}
+
 /* The pid, or -errno. */
 static long start_child(child_call *call, char *stack, int *pidfd)
 {
@@ -189,12 +269,46 @@ static long start_child(child_call *call, char *stack, int *pidfd)
         args.cgroup = (unsigned)call->opts->cgroup_fd;
     }
     long rc = clone3_call(&args, child_main, call);
-    if (rc != -ENOSYS || call->opts->cgroup_fd >= 0)
+    /* EPERM: how some containers hide what they do not know. */
+    if ((rc != -ENOSYS && rc != -EPERM) || call->opts->cgroup_fd >= 0)
         return rc;
-    /* An old kernel, or a container that hides clone3. */
-    rc = clone(child_entry, stack + CHILD_STACK_BYTES,
-               CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, call, pidfd);
-    return rc < 0 ? -errno : rc;
+    return start_by_clone(call, stack, pidfd);
+}
+
+/* Packs a pid and a descriptor into a thread's argument. */
+static void *wait_for_end(void *arg)
+{
+    uint64_t packed = (uint64_t)(uintptr_t)arg;
+    int fd = (int)(packed >> 32);
+    siginfo_t info;
+    int rc;
+    do
+        rc = waitid(P_PID, (id_t)(packed & 0xffffffff), &info, WEXITED | WNOWAIT);
+    while (rc < 0 && errno == EINTR);
+    tci_fd_close(&fd);
+    return NULL;
+}
+
+/* Before Linux 5.3: a descriptor that becomes readable when the child ends, or -1. Called with all
+ * signals blocked, which the thread inherits. */
+static int end_descriptor(int pid)
+{
+    int ends[2];
+    pthread_attr_t attr;
+    pthread_t thread;
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return -1;
+    void *arg = (void *)(uintptr_t)((uint64_t)ends[1] << 32 | (unsigned)pid);
+    pthread_attr_init(&attr);
+    (void)pthread_attr_setstacksize(&attr, WAITER_STACK_BYTES); /* too small: the default stays */
+    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED); /* a valid state */
+    int rc = pthread_create(&thread, &attr, wait_for_end, arg);
+    pthread_attr_destroy(&attr);
+    if (rc != 0) {
+        tci_fd_close(&ends[0]);
+        tci_fd_close(&ends[1]);
+    }
+    return ends[0];
 }
 
 static int refused(const tci_spawn_opts *opts, int os, tc_err *err)
@@ -235,6 +349,7 @@ static int spawn_once(const tci_spawn_opts *opts, const int stdio[3], tci_child 
         .opts = opts,
         .parent_pid = (int)getpid(),
         .stdio = {stdio[0], stdio[1], stdio[2]},
+        .report_fd = -1,
         .has_mark = opts->mark != 0,
     };
     if (call.has_mark) {
@@ -246,6 +361,8 @@ static int spawn_once(const tci_spawn_opts *opts, const int stdio[3], tci_child 
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, KERNEL_SIGSET_BYTES);
     int pidfd = -1;
     long pid = start_child(&call, stack, &pidfd);
+    if (pid > 0 && call.os == 0 && pidfd < 0)
+        pidfd = end_descriptor((int)pid);
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, KERNEL_SIGSET_BYTES);
     if (pid < 0)
         return refused(opts, (int)-pid, err);

@@ -213,3 +213,32 @@ bool tci_fd_is_terminal(int fd)
 {
     return isatty(fd) == 1;
 }
+
+int tci_fd_wait(tci_fd_event *items, size_t nitems, int timeout_ms, tc_err *err)
+{
+    struct pollfd set[TCI_FD_EVENTS_MAX];
+    if (nitems > TCI_ARRAY_LEN(set))
+        return tc_err_set(err, TC_E_INVALID, "too many descriptors to wait for");
+    for (size_t i = 0; i < nitems; i++) {
+        items[i].can_read = items[i].can_write = false;
+        set[i] = (struct pollfd){.fd = items[i].fd};
+        if (items[i].want_read)
+            set[i].events = (short)(set[i].events | POLLIN);
+        if (items[i].want_write)
+            set[i].events = (short)(set[i].events | POLLOUT);
+        if (set[i].events == 0)
+            set[i].fd = -1; /* an end nobody asked about would be reported for ever */
+    }
+    int n = poll(set, (nfds_t)nitems, timeout_ms);
+    if (n < 0 && errno == EINTR)
+        return 0;
+    if (n < 0)
+        return tc_err_set_os(err, errno == ENOMEM ? TC_E_NO_MEMORY : TC_E_IO, errno,
+                             "cannot wait for descriptors");
+    for (size_t i = 0; i < nitems; i++) {
+        bool is_over = (set[i].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0;
+        items[i].can_read = (set[i].revents & POLLIN) != 0 || is_over;
+        items[i].can_write = (set[i].revents & POLLOUT) != 0 || is_over;
+    }
+    return 0;
+}

@@ -718,7 +718,7 @@ static const tci_field tci_pi_exec_params_fields[] = {
     {.key = ",\"raw\":", .key_len = 3, .kind = TCI_KIND_BOOL, .presence = TCI_DEFAULTED, .at = offsetof(tci_pi_exec_params, raw), .rule = &rules[5]},
     {.key = ",\"shellPath\":", .key_len = 9, .kind = TCI_KIND_STRING, .presence = TCI_OPTIONAL, .at = offsetof(tci_pi_exec_params, shell_path), .has_at = offsetof(tci_pi_exec_params, has_shell_path), .rule = &rules[0]},
     {.key = ",\"spill\":", .key_len = 5, .kind = TCI_KIND_RECORD, .of.type = &tci_pi_spill_type, .presence = TCI_OPTIONAL, .at = offsetof(tci_pi_exec_params, spill), .has_at = offsetof(tci_pi_exec_params, has_spill), .rule = &rules[1]},
-    {.key = ",\"stdin\":", .key_len = 5, .kind = TCI_KIND_BOOL, .presence = TCI_DEFAULTED, .at = offsetof(tci_pi_exec_params, stdin), .rule = &rules[5]},
+    {.key = ",\"stdin\":", .key_len = 5, .kind = TCI_KIND_BOOL, .presence = TCI_DEFAULTED, .at = offsetof(tci_pi_exec_params, has_input), .rule = &rules[5]},
     {.key = ",\"timeoutMs\":", .key_len = 9, .kind = TCI_KIND_F64, .presence = TCI_OPTIONAL, .at = offsetof(tci_pi_exec_params, timeout_ms), .has_at = offsetof(tci_pi_exec_params, has_timeout_ms), .rule = &rules[4]},
     {.key = ",\"window\":", .key_len = 6, .kind = TCI_KIND_RECORD, .of.type = &tci_pi_window_type, .presence = TCI_OPTIONAL, .at = offsetof(tci_pi_exec_params, window), .has_at = offsetof(tci_pi_exec_params, has_window), .rule = &rules[1]},
 };

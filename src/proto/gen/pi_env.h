@@ -493,7 +493,7 @@ typedef struct tci_pi_exec_params {
     bool has_window;
     tci_pi_window window; /* output may be left out for a slow reader (V1) */
     bool raw; /* ext: output bytes as they are, not decoded */
-    bool stdin; /* ext: input comes with the operation input */
+    bool has_input; /* ext: input comes with the operation input */
     bool login; /* ext: command for the account's shell as a login shell */
 } tci_pi_exec_params;
 extern const tci_type tci_pi_exec_params_type;

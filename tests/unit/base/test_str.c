@@ -93,12 +93,36 @@ static void a_c_string_has_no_zero_byte_and_fits(void **state)
     assert_int_equal(tci_cstr(TC_STR(""), out, 0, &err), TC_E_TOO_BIG);
 }
 
+static void bytes_are_counted(void **state)
+{
+    TCI_UNUSED(state);
+    enum { LONG = 5000 };
+    static const unsigned char others[] = {0x00, 0x09, 0x0b, 0x0a + 1, 0x8a, 0x7f, 0xff};
+    static char text[LONG];
+    for (size_t k = 0; k < sizeof others; k++) {
+        for (size_t n = 0; n < 40; n++) {
+            size_t expected = 0;
+            for (size_t i = 0; i < n; i++) {
+                bool is_it = (i * 7 + n + k) % 3 == 0;
+                text[i] = is_it ? '\n' : (char)others[k];
+                expected += is_it;
+            }
+            assert_int_equal(tci_str_count_byte(tci_str_of(text, n), '\n'), expected);
+        }
+    }
+    memset(text, '\n', LONG); /* more than the sums of one round hold */
+    for (size_t n = LONG - 20; n <= LONG; n++)
+        assert_int_equal(tci_str_count_byte(tci_str_of(text, n), '\n'), n);
+    assert_int_equal(tci_str_count_byte(tci_str_of(NULL, 0), 0), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(order_is_bytewise_and_a_prefix_comes_first),
         cmocka_unit_test(case_is_ignored_for_ascii_only),
         cmocka_unit_test(starts_and_ends),
+        cmocka_unit_test(bytes_are_counted),
         cmocka_unit_test(finding_answers_the_length_when_absent),
         cmocka_unit_test(parts_are_clamped),
         cmocka_unit_test(splitting_yields_every_part_once),
