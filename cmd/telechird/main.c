@@ -4,6 +4,7 @@
  * src/daemon. */
 #include "base/log.h"
 #include "daemon/config.h"
+#include "daemon/pienv.h"
 #include "daemon/serve.h"
 #include "plat/system.h"
 
@@ -23,6 +24,32 @@ static int fail(const tci_config *config, const tc_err *err)
     return 1;
 }
 
+/* `serve --token TEXT`: pi-env. The token may stand anywhere. */
+static int serve_pienv(int argc, char **argv)
+{
+    tc_err err;
+    int at = 1;
+    while (at < argc && strcmp(argv[at], "--token") != 0)
+        at++;
+    if (at + 1 >= argc) {
+        (void)fprintf(stderr, "usage: telechird serve --token TEXT\n");
+        return 2;
+    }
+    int status = tci_pi_main(tci_str(argv[at + 1]), &err);
+    if (status == 1)
+        (void)fprintf(stderr, "telechird: %s\n", err.msg);
+    return status;
+}
+
+static bool is_drop_in(const char *path)
+{
+    tc_str name = tci_str(path);
+    size_t slash = tci_str_rfind_byte(name, '/');
+    if (slash < name.len)
+        name = tci_str_sub(name, slash + 1, name.len);
+    return tci_str_eq(name, TC_STR("a13n-envd"));
+}
+
 int main(int argc, char **argv)
 {
     tc_err err;
@@ -31,8 +58,10 @@ int main(int argc, char **argv)
     tc_str text;
     int status = 0;
     tci_log_setup(TCI_LOG_WARN, NULL);
-    tci_system_harden_process();
     tci_system_ignore_sigpipe();
+    if (argc > 1 && strcmp(argv[1], "serve") == 0 && !is_drop_in(argv[0]))
+        return serve_pienv(argc, argv);
+    tci_system_harden_process(); /* not for the above: its commands inherit the limits of this process */
     int rc = tci_config_load(argc, argv, environ, &config, &action, &text, &err);
     if (rc < 0) {
         status = fail(&config, &err);

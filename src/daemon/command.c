@@ -68,7 +68,9 @@ static int host_new(tci_device *d, tci_command_host **ret, tc_err *err)
                            &dir, err);
     h->spool_dir.dir_fd = dir.fd;
     tci_tree_opts opts = {.is_program = true};
-    if (rc == 0)
+    h->trees = d->trees;
+    h->has_shared_trees = d->trees != NULL;
+    if (rc == 0 && h->trees == NULL)
         rc = tci_tree_host_new(d->loop, &opts, &h->trees, err);
     if (rc == 0)
         rc = tci_exec_host_new(d->loop, h->trees, &h->execs, err);
@@ -93,7 +95,8 @@ void tci_command_host_free(tci_command_host *h)
     if (h == NULL)
         return;
     tci_exec_host_free(h->execs);
-    tci_tree_host_free(h->trees);
+    if (!h->has_shared_trees)
+        tci_tree_host_free(h->trees);
     tci_file dir = {h->spool_dir.dir_fd};
     tci_file_close(&dir);
     tci_arena_done(&h->arena);

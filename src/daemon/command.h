@@ -13,6 +13,7 @@
  * does not wait for it. */
 typedef struct tci_command_host {
     tci_tree_host *trees;
+    bool has_shared_trees; /* the device does not own them */
     tci_exec_host *execs;
     tci_spool_dir spool_dir;
     tci_arena arena;

@@ -143,7 +143,14 @@ static const char usage[] =
     "usage: %.*s [options]                 serve EIP, by default on standard input and output\n"
     "       %.*s connect <URL|name> ...    pair with a Host and serve it\n"
     "       %.*s update [options]          replace this program; see update --help\n"
-    "       %.*s --version | --help\n"
+    "       %.*s --version | --help\n";
+
+static const char serve_usage[] = "       telechird serve --token TEXT   serve pi-env on standard "
+                                  "input and output, with all rights\n"
+                                  "                                      of the user; none of the "
+                                  "options and variables below count\n";
+
+static const char intro[] =
     "\n"
     "One daemon gives the files, commands, processes and ports of this machine to one host.\n"
     "Each option has one value and comes once:\n";
@@ -174,6 +181,9 @@ int tci_cfg_help(tci_cfg *c, tc_str *ret_text, tc_err *err)
     const char *prefix = is_drop_in ? "A13N_ENVD_" : "TELECHIRD_";
     tci_buf_init(&text, TCI_BUF_MAX);
     tci_buf_printf(&text, usage, TC_STR_ARG(p), TC_STR_ARG(p), TC_STR_ARG(p), TC_STR_ARG(p));
+    if (!is_drop_in)
+        tci_buf_append_str(&text, tci_str(serve_usage));
+    tci_buf_append_str(&text, tci_str(intro));
     for (size_t i = 0; i < TCI_ARRAY_LEN(flags); i++)
         tci_buf_printf(&text, "  %-27s %-5s %s\n", flags[i].name, flags[i].value, flags[i].doc);
     tci_buf_printf(
