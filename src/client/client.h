@@ -5,6 +5,7 @@
 #define TCI_CLIENT_H
 
 #include "base/arena.h"
+#include "plat/thread.h"
 #include <telechir/client.h>
 
 /* The storage behind a result. */
@@ -16,6 +17,12 @@ void tci_result_reset_evidence(tc_result *r, tc_outcome outcome);
 int64_t tci_ctx_deadline_ns(const tc_ctx *ctx);
 /* 0, CANCELLED or TIMEOUT. ctx may be NULL. */
 int tci_ctx_check(const tc_ctx *ctx, tc_err *err) TC_CHECKED;
+
+/* What cancelling it wakes; NULL for NULL. Others may wake it too. */
+tci_wake *tci_ctx_wake(tc_ctx *ctx);
+/* len bytes, not zeroed, that live as long as the rest of r; large ones outside its arena. NULL: no
+ * memory. */
+char *tci_result_bytes(tc_result *r, size_t len) TC_CHECKED;
 
 /* Another reference to the runtime's memory (not to its being open). */
 tc_runtime *tci_runtime_retain(tc_runtime *rt);

@@ -56,18 +56,27 @@ typedef struct tci_shared {
     bool is_connecting;
 } tci_shared;
 
+/* Something of the loop that ends with the runtime but is no tci_conn. Loop thread: end is called
+ * once, when the runtime closes; until nothing of it is left on the loop it counts in nbusy. */
+typedef struct tci_ender {
+    tci_link link; /* rt->enders */
+    void (*end)(struct tci_ender *ender);
+} tci_ender;
+
 struct tc_runtime {
     atomic_uint refs;
     tci_mutex lock; /* guards is_closed, shared, and what calls and transfers hand to callers */
     bool is_closed;
     tci_loop *loop;
     tci_thread *thread;
-    tci_list conns; /* loop thread, as the next two */
-    unsigned nbusy; /* connections that are still ending */
+    tci_list conns;  /* loop thread, as the next three */
+    tci_list enders; /* of tci_ender */
+    unsigned nbusy;  /* connections that are still ending */
     bool is_ending;
     tci_post close_post;
     tci_list shared;
     tci_list shared_waiters;
+    tci_list shared_pis; /* of tci_shared_pi (pienv_shared.c), under the lock */
     tci_arena strings;
     const char *const *environ;
     tc_str client_name, client_version;
@@ -82,6 +91,8 @@ bool tci_runtime_run(tc_runtime *rt, void (*fn)(void *arg), void *arg);
 
 /* Loop thread: stop the loop once everything has ended. */
 void tci_runtime_check_end(tc_runtime *rt);
+/* Before the runtime closes: let go of its pi-env connections. */
+void tci_runtime_release_pis(tc_runtime *rt);
 
 /* ---- connections: loop thread ---- */
 

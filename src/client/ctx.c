@@ -55,6 +55,11 @@ void tc_ctx_reset(tc_ctx *ctx, int64_t timeout_ms)
     ctx->deadline_ns = deadline_after(timeout_ms);
 }
 
+tci_wake *tci_ctx_wake(tc_ctx *ctx)
+{
+    return ctx != NULL ? &ctx->wake : NULL;
+}
+
 int64_t tci_ctx_deadline_ns(const tc_ctx *ctx)
 {
     return ctx != NULL ? ctx->deadline_ns : 0;

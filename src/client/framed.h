@@ -67,6 +67,11 @@ void tci_framed_xfer_end(tci_xfer *x);
 void tci_framed_xfer_reset(tci_xfer *x, tci_eipd_status status);
 void tci_framed_xfer_forget(tci_xfer *x);
 
+/* Start a program of this machine with pipes for its standard input, output and error, whose other
+ * ends are ret_fds (blocking, the caller's). NOT_FOUND, START_FAILED, INVALID, BUSY. */
+int tci_spawn_piped(const tc_runtime *rt, const tc_spawn_options *o, tci_arena *a, int ret_fds[3],
+                    tci_child *ret_child, tc_err *err) TC_CHECKED;
+
 /* The child (spawn.c): told that the stream is closed; reports tci_conn_stopped when it is gone. */
 void tci_hatch_stop(tci_framed *f);
 /* Add the child's last words to an error about a lost link. */

@@ -82,6 +82,19 @@ tci_arena *tci_result_arena(tc_result *r)
     return &r->arena;
 }
 
+enum { LARGE = 64 * 1024 };
+
+char *tci_result_bytes(tc_result *r, size_t len)
+{
+    if (len < LARGE)
+        return tci_arena_bytes(&r->arena, len);
+    tci_held *h = tci_held_new(len);
+    if (h == NULL)
+        return NULL;
+    tci_result_keep_own(r, h);
+    return h->text;
+}
+
 void tci_result_keep_own(tc_result *r, tci_held *h)
 {
     h->next = r->held;

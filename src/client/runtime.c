@@ -127,8 +127,10 @@ int tc_runtime_open(const tc_runtime_options *options, tc_runtime **ret_runtime,
     atomic_init(&rt->refs, 1);
     tci_mutex_init(&rt->lock);
     tci_list_init(&rt->conns);
+    tci_list_init(&rt->enders);
     tci_list_init(&rt->shared);
     tci_list_init(&rt->shared_waiters);
+    tci_list_init(&rt->shared_pis);
     tci_arena_init(&rt->strings, 0);
     int rc = setup(rt, options != NULL ? options : &none, err);
     if (rc < 0) {
@@ -166,6 +168,10 @@ static void close_on_loop(tci_post *post)
     tc_err_set(&err, TC_E_CLOSED, "the runtime was closed");
     TCI_LIST_EACH (&rt->conns, link)
         tci_conn_fail(TCI_CONTAINER(link, tci_conn, link), &err);
+    for (tci_link *link; (link = tci_list_pop_front(&rt->enders)) != NULL;) {
+        tci_ender *ender = TCI_CONTAINER(link, tci_ender, link);
+        ender->end(ender);
+    }
     tci_runtime_check_end(rt);
 }
 
@@ -195,6 +201,7 @@ void tc_runtime_close(tc_runtime *rt)
     if (rt == NULL)
         return;
     release_shared(rt);
+    tci_runtime_release_pis(rt);
     rt->close_post.cb = close_on_loop;
     tci_mutex_lock(&rt->lock);
     rt->is_closed = true;

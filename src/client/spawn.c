@@ -176,6 +176,20 @@ static int start_child(const tc_runtime *rt, const tc_spawn_options *o, tci_aren
     return 0;
 }
 
+int tci_spawn_piped(const tc_runtime *rt, const tc_spawn_options *o, tci_arena *a, int ret_fds[3],
+                    tci_child *ret_child, tc_err *err)
+{
+    pipes p = {{-1, -1}, {-1, -1}, {-1, -1}};
+    if (start_child(rt, o, a, &p, ret_child, err) < 0) {
+        close_pipes(&p);
+        return err->code;
+    }
+    ret_fds[0] = p.in[1];
+    ret_fds[1] = p.out[0];
+    ret_fds[2] = p.err[0];
+    return 0;
+}
+
 /* ---- standard error ---- */
 
 static void keep_tail(tci_hatch *h, const char *bytes, size_t len)
