@@ -9,18 +9,22 @@
  * make a new one. An operation on an adapter that is not ready, or whose link is lost, fails;
  * nothing ever runs on the local machine instead.
  *
- * Paths may be relative to the environment's working directory. "." and ".." segments are resolved
- * by name before anything is sent. */
+ * A lazy adapter (ssh, and local when asked for) needs no ready: its first operation connects. A
+ * failure to connect is that operation's, and the next one tries again; so does one after a lost
+ * link. What depends on the lost session (readers, handles of processes) stays lost.
+ *
+ * The methods of the ExecutionEnv interface are in telechir/execution_env.h; here is how
+ * environments are made, and what they do beyond that interface. Paths are as tc_env_absolute_path
+ * takes them. */
 #ifndef TELECHIR_ENV_H
 #define TELECHIR_ENV_H
 
 #include <telechir/client.h>
+#include <telechir/execution_env.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-typedef struct tc_env tc_env;
 
 /* ---- what a program asks for ---- */
 
@@ -58,7 +62,10 @@ typedef struct tc_expected_boundary {
  *                       device again; required for http_envd
  *   allow_create        may the provider make a machine? Providers for existing devices refuse true
  *                       with UNSUPPORTED before anything else happens
- *   required_methods    in addition to what files need */
+ *   required_methods    in addition to what files need
+ *   files_id            the namespace of its files (tc_env_files_id); empty: the provider's own
+ *   shell_path          of scripts given to tc_env_exec; empty: bash where there is one, else sh
+ *   shell_env           variables of every tc_env_exec that inherits, below its own */
 typedef struct tc_env_options {
     size_t size;
     tc_str environment_id;
@@ -68,6 +75,10 @@ typedef struct tc_env_options {
     tc_str state;
     bool allow_create;
     tc_strs required_methods;
+    tc_str files_id;
+    tc_str shell_path;
+    const tc_pair *shell_env;
+    size_t nshell_env;
 } tc_env_options;
 
 /* How a local daemon is launched.
@@ -91,6 +102,24 @@ TC_API int tc_env_create_local(tc_runtime *rt, const tc_env_options *options,
                                const tc_local_envd_options *local, tc_env **ret_env,
                                tc_err *err) TC_CHECKED;
 
+/* A daemon child of this program that speaks pi-env: provider "local".
+ *   executable    as above
+ *   is_lazy       started by the first operation instead of ready */
+typedef struct tc_local_pi_options {
+    size_t size;
+    tc_str executable;
+    bool is_lazy;
+} tc_local_pi_options;
+
+/* Check a recipe for this machine as this user, without any boundary: everything of the ExecutionEnv
+ * interface natively. Its files_id is "local" unless the recipe says otherwise. Adapters of one
+ * runtime for the same program share one daemon; when that dies, the next operation starts another. tc_env_create_local is the
+ * other local provider, "local_envd", which speaks EIP and can have a boundary.
+ * Errors: INVALID, UNSUPPORTED (egress, a restricted boundary, a state), NOT_FOUND (no program). */
+TC_API int tc_env_create_local_pi(tc_runtime *rt, const tc_env_options *options,
+                                  const tc_local_pi_options *local, tc_env **ret_env,
+                                  tc_err *err) TC_CHECKED;
+
 /* Check a recipe for a daemon that is already running behind HTTP(S). Nothing is contacted, and the
  * credential file is not read, before ready. Adapters of one runtime for the same endpoint, device
  * and way of connecting share one connection. */
@@ -113,8 +142,9 @@ TC_API int tc_env_state_check(tc_str json, tc_str provider_key, tc_result *r, tc
 /* ---- life ---- */
 
 /* Connect, check device and boundary, open a session. Once; a second call on a ready adapter is 0.
- * After a failure every call answers NOT_READY. */
+ * After a failure every call answers NOT_READY; but a lazy adapter may be tried again. */
 TC_API int tc_env_ready(tc_env *env, tc_ctx *ctx, tc_err *err) TC_CHECKED;
+/* Of a lazy adapter: it has been connected. */
 TC_API bool tc_env_is_ready(const tc_env *env);
 
 /* Counted references: each holder releases once, the last release closes. */
@@ -127,10 +157,14 @@ TC_API int tc_env_cleanup(tc_env *env, tc_ctx *ctx, tc_err *err) TC_CHECKED;
 
 /* Facts; texts live as long as the env. */
 TC_API tc_str tc_env_id(const tc_env *env);       /* the program's environment_id */
-TC_API tc_str tc_env_provider(const tc_env *env); /* "local_envd", "http_envd" */
-/* The namespace of its files: equal for adapters that see the same files at equal paths. */
+TC_API tc_str tc_env_provider(const tc_env *env); /* "local", "ssh", "local_envd", "http_envd" */
+/* The namespace of its files, the "id" of the ExecutionEnv interface: equal for adapters that see the
+ * same files at equal paths. Changes to one file are to be made one after another within it. */
 TC_API tc_str tc_env_files_id(const tc_env *env);
-TC_API tc_str tc_env_cwd(const tc_env *env);          /* empty before ready unless asked for */
+TC_API tc_str tc_env_cwd(const tc_env *env); /* empty before ready unless asked for */
+/* Assign it: the base of relative paths and the folder of commands from now on. Absolute; it need
+ * not exist. */
+TC_API int tc_env_set_cwd(tc_env *env, tc_str cwd, tc_err *err) TC_CHECKED;
 TC_API tc_str tc_env_device_id(const tc_env *env);    /* empty before ready unless given */
 TC_API uint64_t tc_env_generation(const tc_env *env); /* 0 before ready */
 TC_API tc_str tc_env_session_id(const tc_env *env);   /* empty before ready */
@@ -142,8 +176,6 @@ TC_API int tc_env_state(const tc_env *env, tc_result *r, tc_str *ret_json, tc_er
 
 /* ---- paths and files ---- */
 
-TC_API int tc_env_absolute_path(const tc_env *env, tc_str path, tc_result *r, tc_str *ret_path,
-                                tc_err *err) TC_CHECKED;
 TC_API int tc_env_stat(tc_env *env, const tc_call *call, tc_str path, bool follow_symlink,
                        tc_file_info *ret_info, tc_err *err) TC_CHECKED;
 /* false when it is not there. */
@@ -176,6 +208,9 @@ TC_API int tc_env_write(tc_env *env, const tc_call *call, tc_str path, tc_str by
 TC_API int tc_env_write_stream(tc_env *env, const tc_call *call, tc_str path,
                                const tc_write_options *options, tc_source source, void *user,
                                tc_transfer *ret_transfer, tc_err *err) TC_CHECKED;
+/* After writes with no_sync: everything of the file system that path is on, on stable storage.
+ * Providers whose every write is synced have nothing left to do. */
+TC_API int tc_env_sync(tc_env *env, const tc_call *call, tc_str path, tc_err *err) TC_CHECKED;
 TC_API int tc_env_patch(tc_env *env, const tc_call *call, tc_str path, tc_str patch,
                         uint64_t *ret_nhunks, tc_file_info *ret_info, tc_err *err) TC_CHECKED;
 TC_API int tc_env_mkdir(tc_env *env, const tc_call *call, tc_str path, bool with_parents,
@@ -191,8 +226,6 @@ TC_API int tc_env_remove(tc_env *env, const tc_call *call, tc_str path, tc_file_
 
 /* ---- commands ---- */
 
-typedef enum tc_stream_kind { TC_STDOUT = 0, TC_STDERR } tc_stream_kind;
-
 /* Output as it arrives, on the calling thread; each stream in order. Return as tc_sink does; a
  * failure kills the command. */
 typedef int (*tc_output_sink)(void *user, tc_stream_kind stream, const void *bytes, size_t len,
@@ -200,13 +233,16 @@ typedef int (*tc_output_sink)(void *user, tc_stream_kind stream, const void *byt
 
 /*   on_output     NULL: output is only collected
  *   max_collect   bytes kept of each stream in the answer; 0: 1 MiB when on_output is NULL, else none
- *   timeout_ms    the command is killed after that, and is_timed_out says so; 0: none of its own */
+ *   timeout_ms    the command is killed after that, and is_timed_out says so; 0: none of its own
+ *   input         live standard input, fed from another thread while this one runs the command;
+ *                 NULL: the command's own input and no more. Both: the command's input comes first */
 typedef struct tc_run_options {
     size_t size;
     tc_output_sink on_output;
     void *user;
     uint64_t max_collect;
     uint64_t timeout_ms;
+    tc_input *input;
 } tc_run_options;
 
 typedef struct tc_run_result {

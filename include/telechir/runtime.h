@@ -92,6 +92,25 @@ typedef struct tc_receipt {
     tc_time observed_at;
 } tc_receipt;
 
+/* How an ExecutionEnv method failed, in the interface's own words; OK for every other call. */
+typedef enum tc_env_error {
+    TC_ENV_OK = 0,
+    TC_ENV_ABORTED,
+    TC_ENV_NOT_FOUND,
+    TC_ENV_PERMISSION_DENIED,
+    TC_ENV_NOT_DIRECTORY,
+    TC_ENV_IS_DIRECTORY,
+    TC_ENV_INVALID,
+    TC_ENV_NOT_SUPPORTED,
+    TC_ENV_UNKNOWN,
+    TC_ENV_TIMEOUT, /* these four of commands only */
+    TC_ENV_SHELL_UNAVAILABLE,
+    TC_ENV_SPAWN_ERROR,
+    TC_ENV_CALLBACK_ERROR
+} tc_env_error;
+TC_API const char *
+tc_env_error_name(tc_env_error error); /* "not_found"; "" for OK; static storage */
+
 /* What the last call with this result left behind, whether it succeeded or failed.
  *   operation_id   what the change can be asked about by; empty for calls without one
  *   receipt        stage is NONE when there is none
@@ -99,7 +118,11 @@ typedef struct tc_receipt {
  *   retry_hint     "never", "same_request", "after_refresh", "after_capacity", "reconcile_first"
  *   dispatch_stage "pre_dispatch", "completed", "unknown", ...
  *   field, detail  which parameter was refused, and why in one word; may be empty
- *   emitted_items  of an interrupted removal: entries removed so far */
+ *   emitted_items  of an interrupted removal: entries removed so far
+ *   env_error      of a failed ExecutionEnv method; path: the file it is about, absolute, may be
+ *                  empty; spill_path: where a failed command's output was kept, may be empty
+ *   is_lost        the link was lost, or never made: of a change it is not known whether it was done
+ *                  unless outcome says so */
 typedef struct tc_evidence {
     tc_outcome outcome;
     tc_str operation_id;
@@ -107,6 +130,9 @@ typedef struct tc_evidence {
     tc_str error_type, retry_hint, dispatch_stage, field, detail;
     bool has_emitted_items;
     uint64_t emitted_items;
+    tc_env_error env_error;
+    tc_str path, spill_path;
+    bool is_lost;
 } tc_evidence;
 
 /* Never NULL; valid until the next call with this result. */

@@ -69,10 +69,14 @@ static void stop_on_loop(tci_post *post)
     tc_runtime *rt = call->conn->rt;
     tci_mutex_lock(&rt->lock);
     bool is_done = call->is_done;
+    tci_wake *wake = call->wake;
+    uint64_t id = call->id;
     call->is_stop_seen = true;
     if (is_done)
-        tci_wake_all(call->wake); /* from here on it may be gone */
-    tci_mutex_unlock(&rt->lock);
+        tci_wake_count_one(wake);
+    tci_mutex_unlock(&rt->lock); /* a call that is done may be gone from here on */
+    if (is_done)
+        tci_wake_send(wake, tci_wake_bit(id));
     if (!is_done)
         tci_call_stop(call);
 }
@@ -138,7 +142,8 @@ static void wait_call(const tci_ask *ask, tci_call *call)
             tc_err_set(&err, TC_E_TIMEOUT, "%s", why);
             tci_ask_stop(call, &err);
         }
-        tci_wake_wait(call->wake, seen, call->is_stopping ? 0 : deadline);
+        tci_wake_wait_bits(call->wake, seen, tci_wake_bit(call->id),
+                           call->is_stopping ? 0 : deadline);
     }
 }
 

@@ -54,8 +54,11 @@ void tci_call_finish(tci_call *call, int code, const tc_err *err, bool is_unsent
         call->err = *err;
     call->is_unsent = is_unsent;
     call->is_done = true;
-    tci_wake_all(call->wake);
-    tci_mutex_unlock(&rt->lock);
+    tci_wake *wake = call->wake;
+    uint64_t id = call->id;
+    tci_wake_count_one(wake);
+    tci_mutex_unlock(&rt->lock); /* the call may be gone from here on */
+    tci_wake_send(wake, tci_wake_bit(id));
 }
 
 static void pump(tci_conn *c);

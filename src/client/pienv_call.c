@@ -389,7 +389,7 @@ static void wait_call(tci_pi_call *call, tc_err *ret_why)
             stop(call, ret_why);
             deadline = 0;
         }
-        tci_wake_wait(p->wake, seen, deadline);
+        tci_wake_wait_bits(p->wake, seen, tci_wake_bit(p->id), deadline);
     }
 }
 

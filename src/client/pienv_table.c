@@ -90,11 +90,18 @@ static bool take_out(tci_pi_pending *p)
     return is_taken_back;
 }
 
-/* The lock is held. */
-static void wake_caller(tci_pi_pending *p)
+/* The lock is held; whoever waits is woken by wake_caller, once it is not. */
+static tci_wake *count_one(const tci_pi_pending *p)
 {
     if (p->wake != NULL)
-        tci_wake_all(p->wake);
+        tci_wake_count_one(p->wake);
+    return p->wake;
+}
+
+static void wake_caller(tci_wake *wake, uint32_t id)
+{
+    if (wake != NULL)
+        tci_wake_send(wake, tci_wake_bit(id));
 }
 
 static void finish(tci_pi_pending *p, const tc_err *err, bool is_lost, bool is_unsent)
@@ -107,9 +114,11 @@ static void finish(tci_pi_pending *p, const tc_err *err, bool is_lost, bool is_u
     p->is_lost = is_lost;
     p->is_unsent = is_unsent;
     p->is_done = true;
-    wake_caller(p);
+    tci_wake *wake = count_one(p);
+    uint32_t id = p->id;
     bool is_last = --p->refs == 0;
     tci_mutex_unlock(&pi->lock);
+    wake_caller(wake, id);
     if (is_last)
         free_pending(p);
 }
@@ -250,8 +259,9 @@ void tci_pi_note_own(tci_pi_pending *p, tci_pi_in *in)
     tci_list_push_back(&p->notes, &in->link);
     p->notes_bytes += size;
     size_t total = p->notes_bytes;
-    wake_caller(p);
+    tci_wake *wake = count_one(p);
     tci_mutex_unlock(&pi->lock);
+    wake_caller(wake, p->id);
     if (total > TCI_PI_NOTES_MAX) {
         note_limit(p);
     } else if (total > TCI_PI_NOTES_HIGH && !p->is_over) {

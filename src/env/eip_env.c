@@ -227,14 +227,17 @@ static int take_facts(tci_eip_env *e, tc_err *err)
     env->generation = info->generation;
     env->boundary = info->boundary;
     env->is_windows = tc_device_get_info(e->device)->is_windows;
+    tci_mutex_lock(&env->lock);
     int rc = tc_result_dup(env->held, info->working_directory, &env->cwd, err);
     if (rc == 0)
         rc = tc_result_dup(env->held, info->device_id, &env->device_id, err);
     if (rc == 0)
         rc = tc_result_dup(env->held, info->session_id, &env->session_id, err);
-    if (rc == 0)
+    if (rc == 0 && env->files_id.len == 0)
         rc = tci_arena_printf(tci_result_arena(env->held), &env->files_id, err, "eip:%.*s",
                               TC_STR_ARG(info->device_id));
+    env->has_place = rc == 0;
+    tci_mutex_unlock(&env->lock);
     return rc;
 }
 
@@ -317,6 +320,20 @@ void tci_eip_untrack_handle(tci_eip_env *e, tc_str handle)
     tci_mutex_unlock(&e->base.lock);
 }
 
+void tci_eip_track_process(tci_eip_env *e, tc_str handle, unsigned started)
+{
+    tc_err ignored; /* it ends with the session at the latest */
+    tc_result *r = NULL;
+    /* Without memory to remember it, cleanup would miss it; the end of the session would not. */
+    (void)tci_eip_track(e, handle, true);
+    if (atomic_load(&e->ncleanups) == started || tc_result_new(&r, &ignored) < 0)
+        return;
+    tc_call call = TC_CALL(NULL, r);
+    int rc = tc_session_process_kill(e->session, &call, handle, NULL, &ignored);
+    TCI_UNUSED(rc);
+    tc_result_free(r);
+}
+
 /* Copies, since a run may end while we ask. */
 static size_t snapshot(tci_eip_env *e, tci_arena *a, bool is_process, tc_str **ret, tc_err *err)
 {
@@ -346,6 +363,7 @@ int tci_eip_cleanup(tc_env *env, tc_ctx *ctx, tc_err *err)
     tc_call call = TC_CALL(ctx, r);
     tc_err why;
     tc_str *list;
+    atomic_fetch_add(&e->ncleanups, 1);
     size_t n = snapshot(e, tci_result_arena(r), false, &list, err);
     for (size_t i = 0; i < n; i++) {
         tc_cancel_status status;

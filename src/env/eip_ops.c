@@ -58,6 +58,13 @@ int tci_eip_write_stream(tc_env *env, const tc_call *call, tc_str path,
     return tc_session_upload(session_of(env), call, path, options, source, user, ret_transfer, err);
 }
 
+/* Every write of this kind is on stable storage when it is answered. */
+int tci_eip_sync(tc_env *env, const tc_call *call, tc_str path, tc_err *err)
+{
+    tc_file_info info;
+    return tci_eip_stat(env, call, path, true, &info, err);
+}
+
 int tci_eip_patch(tc_env *env, const tc_call *call, tc_str path, tc_str patch, uint64_t *ret_nhunks,
                   tc_file_info *ret_info, tc_err *err)
 {
@@ -94,11 +101,11 @@ int tci_eip_process_start(tc_env *env, const tc_call *call, const tc_command *co
                           tc_process *ret_process, tc_err *err)
 {
     tci_eip_env *e = TCI_CONTAINER(env, tci_eip_env, base);
+    unsigned started = atomic_load(&e->ncleanups);
     int rc = tc_session_process_start(e->session, call, command, ret_process, err);
     if (rc < 0)
         return rc;
-    /* Without memory to remember it, cleanup would miss it; the end of the session would not. */
-    (void)tci_eip_track(e, ret_process->handle, true);
+    tci_eip_track_process(e, ret_process->handle, started);
     return 0;
 }
 

@@ -4,7 +4,10 @@
  * command is started as a process and both its streams are followed. The caller's thread.
  * Invariant: the evidence left in the call is that of the start, and no command is left running or
  * unreleased. */
-#include "env/env_int.h"
+#include "env/methods_int.h"
+
+#include "base/hash.h"
+#include "plat/clock.h"
 
 enum { COLLECT_DEFAULT = 1024 * 1024, TIDY_MS = 10000 };
 
@@ -101,14 +104,29 @@ static int collect_output(tci_eip_env *e, tc_ctx *ctx, collector *c, bool is_err
     return rc;
 }
 
+/* A name that cleanup can cancel it by. */
+static int name_it(tc_call *call, tc_err *err)
+{
+    enum { BYTES = 12 };
+    uint8_t random[BYTES];
+    char hex[2 * BYTES];
+    if (call->operation_id.len > 0)
+        return 0;
+    tci_random_bytes(random, sizeof random);
+    tci_hex(random, sizeof random, hex);
+    return tc_result_dup(call->result, tci_str_of(hex, sizeof hex), &call->operation_id, err);
+}
+
 static int run_at_once(tci_eip_env *e, const tc_call *call, const tc_command *command, collector *c,
                        tc_result *aux, tc_run_result *ret, tc_err *err)
 {
     tc_exec_result res;
-    tci_eip_run *run = NULL;
-    if (call->operation_id.len > 0)
-        run = tci_eip_track(e, call->operation_id, false);
-    int rc = tc_session_exec(e->session, call, command, &res, err);
+    tc_call named = *call;
+    int rc = name_it(&named, err);
+    if (rc < 0)
+        return rc;
+    tci_eip_run *run = tci_eip_track(e, named.operation_id, false);
+    rc = tc_session_exec(e->session, &named, command, &res, err);
     tci_eip_untrack(e, run);
     if (rc < 0)
         return rc;
@@ -145,6 +163,88 @@ static void release_process(tci_eip_env *e, tc_result *aux, const tc_process *p)
     release_output(e, aux, p->err.reference);
 }
 
+/* ---- live input ---- */
+
+/* One write must be taken within seconds: small for slow readers, and never more than a pipe holds. */
+enum { INPUT_MIN = 4 * 1024, INPUT_MAX = 32 * 1024, INPUT_QUICK_NS = 50 * 1000 * 1000 };
+
+typedef struct feeding {
+    tci_eip_env *e;
+    tc_str handle;
+    tc_input *in;
+    tc_ctx *ctx; /* ended when the command has ended */
+    tci_thread *thread;
+    int rc; /* why the command did not get its input; it was killed then */
+    tc_err err;
+} feeding;
+
+/* The command has had all it wants, or is gone. */
+static bool is_input_over(int rc)
+{
+    return rc == TC_E_CONFLICT || rc == TC_E_NOT_FOUND || rc == TC_E_BAD_HANDLE;
+}
+
+/* Pieces of what is written, until it is closed or the command takes no more. */
+static int feed_pieces(feeding *f, tc_result *r, char *buf)
+{
+    size_t size = INPUT_MIN, n = 1;
+    while (n > 0) {
+        uint64_t naccepted = 0;
+        int rc = tci_input_take(f->in, buf, size, &n, &f->err);
+        if (rc < 0)
+            return 0; /* the command is over */
+        tc_result_clear(r);
+        tc_call call = TC_CALL(f->ctx, r);
+        int64_t begin = tci_clock_mono_ns();
+        rc = tc_session_process_write(f->e->session, &call, f->handle, tci_str_of(buf, n), n == 0,
+                                      &naccepted, &f->err);
+        if (is_input_over(rc) || (rc == 0 && naccepted < n))
+            return 0;
+        if (rc < 0)
+            return rc;
+        bool is_quick = tci_clock_mono_ns() - begin < INPUT_QUICK_NS;
+        size = is_quick ? tci_min_size(2 * size, INPUT_MAX) : INPUT_MIN;
+    }
+    return 0;
+}
+
+static void feed(void *arg)
+{
+    feeding *f = arg;
+    tc_result *r = NULL;
+    char *buf = tci_mem_alloc(INPUT_MAX);
+    f->rc = buf != NULL ? tc_result_new(&r, &f->err) : tci_err_no_memory(&f->err);
+    if (f->rc == 0)
+        f->rc = feed_pieces(f, r, buf);
+    tci_input_over(f->in);
+    if (f->rc < 0 && tc_ctx_is_cancelled(f->ctx))
+        f->rc = 0; /* the command ended first */
+    if (f->rc < 0 && r != NULL)
+        kill_process(f->e, r, f->handle);
+    tc_result_free(r);
+    tci_free(buf);
+}
+
+static int feed_start(feeding *f, tci_eip_env *e, tc_str handle, tc_input *in, tc_err *err)
+{
+    *f = (feeding){.e = e, .handle = handle, .in = in};
+    if (in == NULL)
+        return 0;
+    int rc = tc_ctx_new(-1, &f->ctx, err);
+    return rc == 0 ? tci_thread_new(feed, f, 0, &f->thread, err) : rc;
+}
+
+static void feed_end(feeding *f)
+{
+    if (f->in == NULL)
+        return;
+    tci_input_over(f->in);
+    if (f->ctx != NULL)
+        tc_ctx_cancel(f->ctx);
+    tci_thread_join(f->thread);
+    tc_ctx_free(f->ctx);
+}
+
 static int follow_process(tci_eip_env *e, const tc_call *call, const tc_process *p, collector *c,
                           tc_result *aux, tc_run_result *ret, tc_err *err)
 {
@@ -161,18 +261,27 @@ static int follow_process(tci_eip_env *e, const tc_call *call, const tc_process 
 }
 
 static int run_followed(tci_eip_env *e, const tc_call *call, const tc_command *command,
-                        collector *c, tc_result *aux, tc_run_result *ret, tc_err *err)
+                        tc_input *in, collector *c, tc_result *aux, tc_run_result *ret, tc_err *err)
 {
     tc_process p;
+    feeding f;
+    unsigned started = atomic_load(&e->ncleanups);
     int rc = tc_session_process_start(e->session, call, command, &p, err);
     if (rc < 0)
         return rc;
-    tci_eip_run *run = tci_eip_track(e, p.handle, true);
-    rc = follow_process(e, call, &p, c, aux, ret, err);
+    tci_eip_track_process(e, p.handle, started);
+    rc = feed_start(&f, e, p.handle, in, err);
+    if (rc == 0)
+        rc = follow_process(e, call, &p, c, aux, ret, err);
+    feed_end(&f);
+    if (f.rc < 0) {
+        *err = f.err;
+        rc = tc_err_wrap(err, "the command did not get its input");
+    }
     if (rc < 0)
         kill_process(e, aux, p.handle);
     release_process(e, aux, &p);
-    tci_eip_untrack(e, run);
+    tci_eip_untrack_handle(e, p.handle); /* cleanup may have done it */
     return rc;
 }
 
@@ -191,8 +300,9 @@ int tci_eip_run_command(tc_env *env, const tc_call *call, const tc_command *comm
         return rc;
     collector kept;
     collector_init(&kept, options);
-    if (options->on_output != NULL)
-        rc = run_followed(e, call, &c, &kept, aux, ret_result, err);
+    c.keep_stdin_open = options->input != NULL;
+    if (options->on_output != NULL || options->input != NULL)
+        rc = run_followed(e, call, &c, options->input, &kept, aux, ret_result, err);
     else
         rc = run_at_once(e, call, &c, &kept, aux, ret_result, err);
     collector_done(&kept);

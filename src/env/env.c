@@ -7,24 +7,53 @@
 
 /* ---- the shared part ---- */
 
+static int keep_shell_env(tc_env *env, const tc_env_options *options, tc_err *err)
+{
+    tci_arena *a = tci_result_arena(env->held);
+    tc_pair *pairs = tci_arena_items(a, tc_pair, options->nshell_env);
+    if (pairs == NULL && options->nshell_env > 0)
+        return tci_arena_error(a, err);
+    for (size_t i = 0; i < options->nshell_env; i++) {
+        int rc = tc_result_dup(env->held, options->shell_env[i].key, &pairs[i].key, err);
+        if (rc == 0)
+            rc = tc_result_dup(env->held, options->shell_env[i].value, &pairs[i].value, err);
+        if (rc < 0)
+            return rc;
+    }
+    env->shell_env = pairs;
+    env->nshell_env = options->nshell_env;
+    return 0;
+}
+
 int tci_env_init(tc_env *env, const tci_env_vtable *v, tc_runtime *rt,
                  const tc_env_options *options, tc_err *err)
 {
     if (options->environment_id.len == 0)
         return tc_err_set(err, TC_E_INVALID, "an environment needs an id of the program's own");
-    if (options->working_directory.len > 0 && !tci_env_is_absolute(options->working_directory))
+    tc_str cwd = options->working_directory;
+    bool is_windows = tci_win_is_absolute(cwd);
+    if (cwd.len > 0 && !is_windows && !tci_env_is_absolute(cwd))
         return tc_err_set(err, TC_E_INVALID, "the working directory '%.*s' is not absolute",
-                          TC_STR_ARG(options->working_directory));
+                          TC_STR_ARG(cwd));
     env->v = v;
+    env->provider = v->provider;
     atomic_init(&env->refs, 1);
     tci_mutex_init(&env->lock);
+    tci_list_init(&env->watchers);
     env->rt = tci_runtime_retain(rt);
     int rc = tc_result_new(&env->held, err);
     if (rc == 0)
         rc = tc_result_dup(env->held, options->environment_id, &env->id, err);
-    if (rc == 0 && options->working_directory.len > 0)
-        rc = tci_env_resolve(TC_STR("/"), options->working_directory, tci_result_arena(env->held),
-                             &env->cwd, err);
+    if (rc == 0)
+        rc = tc_result_dup(env->held, options->files_id, &env->files_id, err);
+    if (rc == 0)
+        rc = tc_result_dup(env->held, options->shell_path, &env->shell_path, err);
+    if (rc == 0)
+        rc = keep_shell_env(env, options, err);
+    if (rc == 0 && cwd.len > 0 && !is_windows)
+        rc = tci_env_resolve(TC_STR("/"), cwd, tci_result_arena(env->held), &env->cwd, err);
+    if (rc == 0 && is_windows)
+        rc = tc_result_dup(env->held, cwd, &env->cwd, err);
     if (rc < 0)
         tci_env_done(env);
     return rc;
@@ -64,7 +93,8 @@ static int refuse(const tc_env *env, tc_err *err)
 int tci_env_enter(tc_env *env, tc_err *err)
 {
     tci_mutex_lock(&env->lock);
-    int rc = env->state == TCI_ENV_READY ? 0 : refuse(env, err);
+    bool is_usable = env->state == TCI_ENV_READY || (env->is_lazy && env->state == TCI_ENV_CREATED);
+    int rc = is_usable ? 0 : refuse(env, err);
     if (rc == 0)
         env->nusers++;
     tci_mutex_unlock(&env->lock);
@@ -110,8 +140,21 @@ static void settle(tc_env *env, tci_env_state state, const tc_err *why)
     tci_mutex_unlock(&env->lock);
 }
 
+/* A lazy one connects as any of its operations would, and stays what it is. */
+static int ready_lazily(tc_env *env, tc_ctx *ctx, tc_err *err)
+{
+    int rc = tci_env_enter(env, err);
+    if (rc < 0)
+        return rc;
+    rc = env->v->ready(env, ctx, err);
+    tci_env_leave(env);
+    return rc;
+}
+
 int tc_env_ready(tc_env *env, tc_ctx *ctx, tc_err *err)
 {
+    if (env->is_lazy)
+        return ready_lazily(env, ctx, err);
     int rc = claim(env, err);
     if (rc <= 0)
         return rc;
@@ -130,7 +173,8 @@ bool tc_env_is_ready(const tc_env *env)
 {
     tci_mutex *lock = (tci_mutex *)(uintptr_t)&env->lock; /* looking takes the lock too */
     tci_mutex_lock(lock);
-    bool is_ready = env->state == TCI_ENV_READY;
+    bool is_ready = env->state == TCI_ENV_READY ||
+                    (env->is_lazy && env->state == TCI_ENV_CREATED && env->has_place);
     tci_mutex_unlock(lock);
     return is_ready;
 }
@@ -159,12 +203,14 @@ static void wait_for_users(tc_env *env)
 int tc_env_close(tc_env *env, tc_ctx *ctx, tc_err *err)
 {
     tci_mutex_lock(&env->lock);
-    bool was_ready = env->state == TCI_ENV_READY;
-    if (was_ready || env->state == TCI_ENV_CREATED)
+    bool was_usable =
+        env->state == TCI_ENV_READY || (env->is_lazy && env->state == TCI_ENV_CREATED);
+    if (was_usable || env->state == TCI_ENV_CREATED)
         env->state = TCI_ENV_CLOSED;
     tci_mutex_unlock(&env->lock);
-    if (!was_ready)
+    if (!was_usable)
         return 0;
+    tci_watchers_stop(env);
     int rc = env->v->end(env, ctx, err);
     wait_for_users(env);
     return rc;
@@ -197,7 +243,7 @@ tc_str tc_env_id(const tc_env *env)
 }
 tc_str tc_env_provider(const tc_env *env)
 {
-    return env->v->provider;
+    return env->provider;
 }
 tc_str tc_env_files_id(const tc_env *env)
 {
@@ -205,7 +251,28 @@ tc_str tc_env_files_id(const tc_env *env)
 }
 tc_str tc_env_cwd(const tc_env *env)
 {
-    return env->cwd;
+    return tci_env_cwd_now(env);
+}
+
+int tc_env_set_cwd(tc_env *env, tc_str cwd, tc_err *err)
+{
+    tci_env_place none = {0};
+    tc_str kept = {0};
+    tci_mutex_lock(&env->lock);
+    tci_arena *a = tci_result_arena(env->held);
+    bool is_windows = tci_win_is_absolute(cwd);
+    int rc = is_windows || tci_env_is_absolute(cwd)
+                 ? 0
+                 : tc_err_set(err, TC_E_INVALID, "the working directory '%.*s' is not absolute",
+                              TC_STR_ARG(cwd));
+    if (rc == 0 && is_windows)
+        rc = tci_win_resolve(&none, cwd, cwd, a, &kept, err);
+    else if (rc == 0)
+        rc = tci_env_resolve(cwd, cwd, a, &kept, err);
+    if (rc == 0)
+        env->cwd = kept;
+    tci_mutex_unlock(&env->lock);
+    return rc;
 }
 tc_str tc_env_device_id(const tc_env *env)
 {
@@ -231,7 +298,10 @@ const tc_boundary *tc_env_boundary(const tc_env *env)
 
 int tc_env_state(const tc_env *env, tc_result *r, tc_str *ret_json, tc_err *err)
 {
+    if (env->is_without_state)
+        return tc_err_set(err, TC_E_UNSUPPORTED, "'%.*s' has nothing to save",
+                          TC_STR_ARG(env->provider));
     if (env->device_id.len == 0)
         return tc_err_set(err, TC_E_NOT_READY, "the device is not known yet");
-    return tc_env_state_make(env->v->provider, env->device_id, r, ret_json, err);
+    return tc_env_state_make(env->provider, env->device_id, r, ret_json, err);
 }

@@ -12,6 +12,17 @@
 #include "plat/thread.h"
 #include <telechir/env.h>
 
+/* The ExecutionEnv interface of a provider: methods_int.h. */
+typedef struct tci_env_methods tci_env_methods;
+
+/* What is known of where an environment is. */
+typedef struct tci_env_place {
+    bool is_windows;  /* paths follow win32 rules: "C:\x" (EIP's "/C:/x" does not) */
+    tc_str home;      /* empty: there is none */
+    tc_str tmpdir;    /* for temporary files */
+    tc_str first_cwd; /* the daemon's own, or empty; Windows needs it for drives */
+} tci_env_place;
+
 /* All paths are absolute and normal. Options are checked for size and never NULL; ret_ pointers may
  * be NULL only where the public function says so. */
 typedef struct tci_env_vtable {
@@ -23,6 +34,7 @@ typedef struct tci_env_vtable {
     void (*free)(tc_env *env);
     int (*cleanup)(tc_env *env, tc_ctx *ctx, tc_err *err);
     bool (*can_exec)(const tc_env *env);
+    const tci_env_methods *methods;
 
     int (*stat)(tc_env *env, const tc_call *call, tc_str path, bool follow_symlink,
                 tc_file_info *ret_info, tc_err *err);
@@ -41,6 +53,7 @@ typedef struct tci_env_vtable {
     int (*write_stream)(tc_env *env, const tc_call *call, tc_str path,
                         const tc_write_options *options, tc_source source, void *user,
                         tc_transfer *ret_transfer, tc_err *err);
+    int (*sync)(tc_env *env, const tc_call *call, tc_str path, tc_err *err);
     int (*patch)(tc_env *env, const tc_call *call, tc_str path, tc_str patch, uint64_t *ret_nhunks,
                  tc_file_info *ret_info, tc_err *err);
     int (*mkdir)(tc_env *env, const tc_call *call, tc_str path, bool with_parents, bool exist_ok,
@@ -91,14 +104,24 @@ struct tc_env {
     const tci_env_vtable *v;
     atomic_uint refs;
     tc_runtime *rt;
-    tc_result *held; /* owns the texts below */
-    tc_str id, cwd, device_id, files_id, session_id;
+    tc_str provider;       /* of the table, unless the maker says otherwise */
+    bool is_lazy;          /* usable before ready */
+    bool is_without_state; /* there is nothing to save of it */
+    tc_str shell_path;
+    const tc_pair *shell_env;
+    size_t nshell_env;
+    tc_result *held; /* owns the texts; used under the lock once others may */
+    tc_str id, device_id, files_id, session_id;
     uint64_t generation;
-    bool is_windows; /* path style */
+    bool is_windows; /* path style of EIP */
     tc_boundary boundary;
     tci_mutex lock; /* guards the rest */
+    tc_str cwd;
+    tci_env_place place;
+    bool has_place, has_home; /* which of it is known; home and tmpdir come later over EIP */
     tci_env_state state;
-    unsigned nusers; /* calls under way */
+    tci_list watchers; /* of tc_watcher */
+    unsigned nusers;   /* calls under way */
     tci_wake changed;
     tc_err why_dead;
 };
@@ -109,11 +132,36 @@ int tci_env_init(tc_env *env, const tci_env_vtable *v, tc_runtime *rt,
 /* Release it; for the provider's free, which then frees env itself. */
 void tci_env_done(tc_env *env);
 
-/* path, or path under cwd, without ".", ".." and doubled slashes; in the arena. */
+/* path, or path under cwd, without ".", ".." and doubled slashes; in the arena. No "~", no URLs. */
 int tci_env_resolve(tc_str cwd, tc_str path, tci_arena *a, tc_str *ret_path,
                     tc_err *err) TC_CHECKED;
+/* The whole of what tc_env_absolute_path says, by the rules of the place. INVALID for a NUL byte,
+ * NOT_READY when cwd is needed and empty. */
+int tci_env_resolve_at(const tci_env_place *place, tc_str cwd, tc_str path, tci_arena *a,
+                       tc_str *ret_path, tc_err *err) TC_CHECKED;
+/* As tc_env_join_path. */
+int tci_env_join(bool is_windows, const tc_str *parts, size_t nparts, tci_arena *a,
+                 tc_str *ret_path, tc_err *err) TC_CHECKED;
+/* The same by win32 rules (paths_win.c). */
+int tci_win_resolve(const tci_env_place *place, tc_str cwd, tc_str path, tci_arena *a,
+                    tc_str *ret_path, tc_err *err) TC_CHECKED;
+int tci_win_join(const tc_str *parts, size_t nparts, tci_arena *a, tc_str *ret_path,
+                 tc_err *err) TC_CHECKED;
+bool tci_win_is_absolute(tc_str path);
+/* Does a path begin with the home folder's sign? */
+bool tci_env_is_home_path(bool is_windows, tc_str path);
+/* What is meant by path in env, which may have to connect to know: in the call's result. */
+int tci_env_absolute(tc_env *env, const tc_call *call, tc_str path, tc_str *ret_path,
+                     tc_err *err) TC_CHECKED;
+/* The working directory as it is now; lives as long as the env. */
+tc_str tci_env_cwd_now(const tc_env *env);
+/* The last component of an absolute path. */
+tc_str tci_env_base_name(bool is_windows, tc_str path);
 /* Is it an absolute path on a device? "/x", "/C:/x". */
 bool tci_env_is_absolute(tc_str path);
+
+/* Every watcher of env stops. */
+void tci_watchers_stop(tc_env *env);
 
 /* A private folder for a daemon child's state. The returned path lives in a. */
 int tci_env_temp_folder(tc_runtime *rt, tci_arena *a, tc_str *ret_path, tc_err *err) TC_CHECKED;

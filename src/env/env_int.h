@@ -38,29 +38,33 @@ struct tci_eip_env {
     tc_expected_boundary expected;
     tc_strs required_methods;
     tci_list runs; /* of tci_eip_run, under base.lock */
+    atomic_uint ncleanups;
 };
 
 /* Everything that create checks alike. provider: whose state the envelope must be. */
 int tci_eip_env_new(tc_runtime *rt, const tci_env_vtable *v, const tc_env_options *options,
                     bool needs_state, tci_eip_env **ret_env, tc_err *err) TC_CHECKED;
 /* The operations of an adapter over EIP; a provider copies this and sets its name. */
-#define TCI_EIP_ENV_VTABLE(name)                                                              \
-    {                                                                                         \
-        .provider = {name, sizeof(name) - 1}, .ready = tci_eip_ready, .end = tci_eip_end,     \
-        .free = tci_eip_free, .cleanup = tci_eip_cleanup, .can_exec = tci_eip_can_exec,       \
-        .stat = tci_eip_stat, .list = tci_eip_list, .find = tci_eip_find,                     \
-        .search = tci_eip_search, .read_text = tci_eip_read_text,                             \
-        .read_stream = tci_eip_read_stream, .write_text = tci_eip_write_text,                 \
-        .write_stream = tci_eip_write_stream, .patch = tci_eip_patch, .mkdir = tci_eip_mkdir, \
-        .copy = tci_eip_copy, .move = tci_eip_move, .remove = tci_eip_remove,                 \
-        .run = tci_eip_run_command, .process_start = tci_eip_process_start,                   \
-        .process_inspect = tci_eip_process_inspect, .process_wait = tci_eip_process_wait,     \
-        .process_write = tci_eip_process_write, .process_signal = tci_eip_process_signal,     \
-        .process_kill = tci_eip_process_kill, .process_release = tci_eip_process_release,     \
-        .output_read = tci_eip_output_read, .port_inspect = tci_eip_port_inspect,             \
-        .port_wait = tci_eip_port_wait, .reconcile = tci_eip_reconcile,                       \
+#define TCI_EIP_ENV_VTABLE(name)                                                            \
+    {                                                                                       \
+        .provider = {name, sizeof(name) - 1}, .ready = tci_eip_ready, .end = tci_eip_end,   \
+        .free = tci_eip_free, .cleanup = tci_eip_cleanup, .can_exec = tci_eip_can_exec,     \
+        .methods = &tci_eip_env_methods, .sync = tci_eip_sync, .stat = tci_eip_stat,        \
+        .list = tci_eip_list, .find = tci_eip_find, .search = tci_eip_search,               \
+        .read_text = tci_eip_read_text, .read_stream = tci_eip_read_stream,                 \
+        .write_text = tci_eip_write_text, .write_stream = tci_eip_write_stream,             \
+        .patch = tci_eip_patch, .mkdir = tci_eip_mkdir, .copy = tci_eip_copy,               \
+        .move = tci_eip_move, .remove = tci_eip_remove, .run = tci_eip_run_command,         \
+        .process_start = tci_eip_process_start, .process_inspect = tci_eip_process_inspect, \
+        .process_wait = tci_eip_process_wait, .process_write = tci_eip_process_write,       \
+        .process_signal = tci_eip_process_signal, .process_kill = tci_eip_process_kill,     \
+        .process_release = tci_eip_process_release, .output_read = tci_eip_output_read,     \
+        .port_inspect = tci_eip_port_inspect, .port_wait = tci_eip_port_wait,               \
+        .reconcile = tci_eip_reconcile,                                                     \
     }
 
+extern const tci_env_methods tci_eip_env_methods;
+int tci_eip_sync(tc_env *env, const tc_call *call, tc_str path, tc_err *err);
 /* Provider methods (eip_env.c, eip_ops.c, eip_run.c): see tci_env_vtable. */
 int tci_eip_ready(tc_env *env, tc_ctx *ctx, tc_err *err);
 int tci_eip_end(tc_env *env, tc_ctx *ctx, tc_err *err);
@@ -122,5 +126,8 @@ int tci_eip_reconcile(tc_env *env, const tc_call *call, tc_str operation_id,
 tci_eip_run *tci_eip_track(tci_eip_env *e, tc_str text, bool is_process);
 void tci_eip_untrack(tci_eip_env *e, tci_eip_run *run);
 void tci_eip_untrack_handle(tci_eip_env *e, tc_str handle);
+/* A process that was started while a cleanup may have gone by: started is what ncleanups was before.
+ * Remembered, and killed when the cleanup missed it. */
+void tci_eip_track_process(tci_eip_env *e, tc_str handle, unsigned started);
 
 #endif

@@ -4,6 +4,7 @@
  * thread. Invariant: the child gets no daemon setting but those given here, and no variable that a
  * secret of the recipe comes from. */
 #include "env/env_int.h"
+#include "env/pi_env.h"
 
 #include "plat/file.h"
 
@@ -34,17 +35,16 @@ static bool beside_us(tci_arena *a, tc_str *ret_path)
            tci_is_program(*ret_path);
 }
 
-static int find_executable(tci_eip_env *e, tci_arena *a, tc_str *ret_path, tc_err *err)
+int tci_env_daemon_program(tc_runtime *rt, tc_str named, tci_arena *a, tc_str *ret_path,
+                           tc_err *err)
 {
-    const local_own *own = e->own;
-    tc_runtime *rt = e->base.rt;
-    if (own->local.executable.len > 0)
-        return tci_find_program(rt, own->local.executable, a, ret_path, err);
+    if (named.len > 0)
+        return tci_find_program(rt, named, a, ret_path, err);
     if (beside_us(a, ret_path))
         return 0;
     static const char *const variables[] = {"TELECHIRD_EXECUTABLE", "A13N_ENVD_EXECUTABLE"};
     for (size_t i = 0; i < TCI_ARRAY_LEN(variables); i++) {
-        tc_str named = tci_str(tci_runtime_getenv(rt, variables[i]));
+        named = tci_str(tci_runtime_getenv(rt, variables[i]));
         if (named.len > 0)
             return tci_find_program(rt, named, a, ret_path, err);
     }
@@ -185,7 +185,9 @@ static int local_connect(tci_eip_env *e, tc_ctx *ctx, tc_device **ret_device, tc
     tci_buf key;
     tci_buf_init(&key, TCI_BUF_MAX);
     tci_arena_init(&l.arena, 0);
-    int rc = find_executable(e, &l.arena, &l.executable, err);
+    const local_own *own = e->own;
+    int rc =
+        tci_env_daemon_program(e->base.rt, own->local.executable, &l.arena, &l.executable, err);
     if (rc == 0)
         rc = names_to_hide(e, &l.arena, &l.hidden, err);
     if (rc == 0)

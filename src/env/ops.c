@@ -27,7 +27,7 @@ static int enter(tc_env *env, const tc_call *call, bool is_change, tc_err *err)
 
 static int absolute(tc_env *env, const tc_call *call, tc_str *path, tc_err *err)
 {
-    return tci_env_resolve(env->cwd, *path, tci_result_arena(call->result), path, err);
+    return tci_env_absolute(env, call, *path, path, err);
 }
 
 /* Enter, with one path made absolute. On failure nothing is entered. */
@@ -56,13 +56,7 @@ static int leave(tc_env *env, int rc)
     return rc;
 }
 
-/* ---- paths and facts ---- */
-
-int tc_env_absolute_path(const tc_env *env, tc_str path, tc_result *r, tc_str *ret_path,
-                         tc_err *err)
-{
-    return tci_env_resolve(env->cwd, path, tci_result_arena(r), ret_path, err);
-}
+/* ---- facts ---- */
 
 int tc_env_stat(tc_env *env, const tc_call *call, tc_str path, bool follow_symlink,
                 tc_file_info *ret_info, tc_err *err)
@@ -199,6 +193,12 @@ int tc_env_write(tc_env *env, const tc_call *call, tc_str path, tc_str bytes,
 {
     tc_str rest = bytes;
     return tc_env_write_stream(env, call, path, options, from_text, &rest, ret_transfer, err);
+}
+
+int tc_env_sync(tc_env *env, const tc_call *call, tc_str path, tc_err *err)
+{
+    int rc = enter_path(env, call, true, &path, err);
+    return rc < 0 ? rc : leave(env, env->v->sync(env, call, path, err));
 }
 
 int tc_env_patch(tc_env *env, const tc_call *call, tc_str path, tc_str patch, uint64_t *ret_nhunks,

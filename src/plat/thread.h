@@ -44,4 +44,20 @@ void tci_wake_all(tci_wake *w);
 /* Return when the count is no longer seen, at deadline_ns (monotonic; 0: none), or for no reason. */
 void tci_wake_wait(tci_wake *w, unsigned seen, int64_t deadline_ns);
 
+/* Several that share a word, each waiting for something of its own: only those are woken whose bits
+ * (not 0) meet. Who waits or wakes without bits has all of them. */
+static inline uint32_t tci_wake_bit(uint64_t number)
+{
+    return UINT32_C(1) << (number % 32);
+}
+void tci_wake_wait_bits(tci_wake *w, unsigned seen, uint32_t bits, int64_t deadline_ns);
+/* Waking in two steps, so that nobody is woken into a lock that is still held: count with the lock
+ * held, which is what a waiter looks at; send after it was given back. send only names the word to
+ * the system and is fine when the word is gone. */
+static inline void tci_wake_count_one(tci_wake *w)
+{
+    atomic_fetch_add(&w->count, 1);
+}
+void tci_wake_send(tci_wake *w, uint32_t bits);
+
 #endif

@@ -10,17 +10,27 @@
 #include <time.h>
 #include <unistd.h>
 
+void tci_wake_send(tci_wake *w, uint32_t bits)
+{
+    syscall(SYS_futex, &w->count, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, NULL, NULL, bits);
+}
+
 void tci_wake_all(tci_wake *w)
 {
-    atomic_fetch_add(&w->count, 1);
-    syscall(SYS_futex, &w->count, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    tci_wake_count_one(w);
+    tci_wake_send(w, FUTEX_BITSET_MATCH_ANY);
 }
 
 void tci_wake_wait(tci_wake *w, unsigned seen, int64_t deadline_ns)
+{
+    tci_wake_wait_bits(w, seen, FUTEX_BITSET_MATCH_ANY, deadline_ns);
+}
+
+void tci_wake_wait_bits(tci_wake *w, unsigned seen, uint32_t bits, int64_t deadline_ns)
 {
     struct timespec at = {.tv_sec = (time_t)(deadline_ns / 1000000000),
                           .tv_nsec = (long)(deadline_ns % 1000000000)};
     /* WAIT_BITSET takes an absolute time of the monotonic clock. */
     syscall(SYS_futex, &w->count, FUTEX_WAIT_BITSET_PRIVATE, seen, deadline_ns > 0 ? &at : NULL,
-            NULL, FUTEX_BITSET_MATCH_ANY);
+            NULL, bits);
 }

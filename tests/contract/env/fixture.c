@@ -3,6 +3,7 @@
  * The fixture of the contract tests: starts a daemon behind HTTP for http_envd, and lets local_envd start its
  * own. */
 #include "fixture.h"
+#include "fixture_ssh.h"
 
 #include "base/arena.h"
 #include "plat/clock.h"
@@ -11,10 +12,28 @@
 
 enum { PORT_TRIES = 5, START_MS = 10000, POLL_NS = 5000000 };
 
-static const char *chosen = "local_envd";
-void fixture_choose(const char *provider)
+static const provider *chosen;
+static const char *why_not;
+
+bool fixture_choose(int argc, char **argv)
 {
-    chosen = provider;
+    static const provider *const all[] = {
+        &local_provider,     &reference_provider,  &local_envd_provider,
+        &http_envd_provider, &https_envd_provider, &ssh_provider,
+    };
+    const char *name = argc > 1 ? argv[1] : "local";
+    for (size_t i = 0; i < TCI_ARRAY_LEN(all); i++)
+        if (strcmp(all[i]->name, name) == 0)
+            chosen = all[i];
+    if (chosen == NULL)
+        why_not = "there is no such provider";
+    else if (chosen == &reference_provider && getenv("TELECHIR_PIENV_REFERENCE") == NULL)
+        why_not = "TELECHIR_PIENV_REFERENCE names no other daemon to compare with";
+    else if (chosen == &ssh_provider)
+        why_not = ssh_why_not();
+    if (why_not != NULL)
+        printf("%s: %s\n", name, why_not);
+    return why_not == NULL;
 }
 
 tc_str text(const char *cstr)
@@ -24,7 +43,7 @@ tc_str text(const char *cstr)
 
 static void start_daemon(fixture *f, unsigned port)
 {
-    char bind[32], runtime[2200], cwd[2200];
+    char bind[32], runtime[2200], cwd[2200], home[2200];
     char vars[9][2300];
     const char *envp[16];
     size_t n = 0, nvars = 8;
@@ -47,6 +66,8 @@ static void start_daemon(fixture *f, unsigned port)
     }
     for (size_t i = 0; i < nvars; i++)
         envp[n++] = vars[i];
+    snprintf(home, sizeof home, "HOME=%s", f->root);
+    envp[n++] = home;
     envp[n++] = "PATH=/usr/local/bin:/usr/bin:/bin";
     envp[n] = NULL;
     const char *argv[] = {f->daemon, NULL};
@@ -78,7 +99,7 @@ static bool wait_for_daemon(fixture *f)
     }
 }
 
-static void open_http(fixture *f)
+static const char *start_http(fixture *f)
 {
     tci_file file = TCI_FILE_NONE;
     snprintf(f->credential_file, sizeof f->credential_file, "%s/credential", f->root);
@@ -92,29 +113,42 @@ static void open_http(fixture *f)
         tci_exit how;
         start_daemon(f, port + (unsigned)i * 11);
         if (wait_for_daemon(f))
-            return;
+            return NULL;
         tci_child_signal(&f->child, TCI_SIG_KILL);
         tci_child_reap_wait(&f->child, &how, &was_lost);
     }
     fail_msg("the daemon does not start: %s", f->err.msg);
+    return NULL;
+}
+
+static void stop_http(fixture *f)
+{
+    tci_exit how;
+    bool was_lost;
+    if (f->child.pidfd < 0)
+        return;
+    tci_child_signal(&f->child, TCI_SIG_TERM);
+    tci_child_reap_wait(&f->child, &how, &was_lost);
 }
 
 int fixture_open(void **state)
 {
     fixture *f = calloc(1, sizeof *f); /* cmocka's own ways: no allocation of ours is under test */
     const char *daemon = getenv("TC_DAEMON");
+    f->p = chosen;
     f->child = TCI_CHILD_NONE;
-    f->is_tls = strcmp(chosen, "https_envd") == 0;
-    f->is_http = f->is_tls || strcmp(chosen, "http_envd") == 0;
+    f->is_tls = chosen->is_tls;
+    f->is_http = chosen->is_http;
     snprintf(f->ca_file, sizeof f->ca_file, "%s/cert.pem", getenv("TC_TEST_DIR"));
     snprintf(f->key_file, sizeof f->key_file, "%s/key.pem", getenv("TC_TEST_DIR"));
     snprintf(f->daemon, sizeof f->daemon, "%s", daemon != NULL ? daemon : TC_DEFAULT_DAEMON);
-    snprintf(f->root, sizeof f->root, "%s/%s", getenv("TC_TEST_DIR"), chosen);
+    snprintf(f->root, sizeof f->root, "%s/%s", getenv("TC_TEST_DIR"), chosen->name);
     assert_ok(f, tci_file_mkdir(TCI_FILE_CWD, text(f->root), 0700, &f->err));
     assert_ok(f, tc_runtime_open(NULL, &f->rt, &f->err));
     assert_ok(f, tc_result_new(&f->r, &f->err));
-    if (f->is_http)
-        open_http(f);
+    const char *problem = chosen->start != NULL ? chosen->start(f) : NULL;
+    if (problem != NULL)
+        fail_msg("%s: %s", chosen->name, problem);
     *state = f;
     return 0;
 }
@@ -124,12 +158,8 @@ int fixture_close(void **state)
     fixture *f = *state;
     tc_result_free(f->r);
     tc_runtime_close(f->rt);
-    if (f->child.pidfd >= 0) {
-        tci_exit how;
-        bool was_lost;
-        tci_child_signal(&f->child, TCI_SIG_TERM);
-        tci_child_reap_wait(&f->child, &how, &was_lost);
-    }
+    if (chosen->stop != NULL)
+        chosen->stop(f);
     free(f);
     return 0;
 }
@@ -161,18 +191,76 @@ tc_http_options http_options(fixture *f)
     return http;
 }
 
-int make_env_with(fixture *f, tc_env_options *options, tc_env **ret_env)
+/* ---- the providers ---- */
+
+static int make_http(fixture *f, tc_env_options *options, tc_env **ret_env)
 {
-    if (f->is_http) {
-        tc_http_options http = http_options(f);
-        if (options->state.len == 0)
-            assert_ok(f, tc_env_state_make(TC_STR("http_envd"), TC_STR("env-contract"), f->r,
-                                           &options->state, &f->err));
-        return tc_env_create_http(f->rt, options, &http, ret_env, &f->err);
-    }
+    tc_http_options http = http_options(f);
+    if (options->state.len == 0)
+        assert_ok(f, tc_env_state_make(TC_STR("http_envd"), TC_STR("env-contract"), f->r,
+                                       &options->state, &f->err));
+    return tc_env_create_http(f->rt, options, &http, ret_env, &f->err);
+}
+
+static int make_local_envd(fixture *f, tc_env_options *options, tc_env **ret_env)
+{
     tc_local_envd_options local = {
         .size = sizeof local, .executable = text(f->daemon), .full_control = true};
     return tc_env_create_local(f->rt, options, &local, ret_env, &f->err);
+}
+
+static int make_local(fixture *f, tc_env_options *options, tc_env **ret_env)
+{
+    tc_local_pi_options local = {.size = sizeof local, .executable = text(f->daemon)};
+    return tc_env_create_local_pi(f->rt, options, &local, ret_env, &f->err);
+}
+
+static int make_reference(fixture *f, tc_env_options *options, tc_env **ret_env)
+{
+    tc_local_pi_options local = {.size = sizeof local,
+                                 .executable = text(getenv("TELECHIR_PIENV_REFERENCE"))};
+    return tc_env_create_local_pi(f->rt, options, &local, ret_env, &f->err);
+}
+
+static void kill_http(fixture *f, tc_env *env)
+{
+    tci_exit how;
+    bool was_lost;
+    TCI_UNUSED(env);
+    tci_child_signal(&f->child, TCI_SIG_KILL);
+    tci_child_reap_wait(&f->child, &how, &was_lost);
+}
+
+const provider local_provider = {.name = "local",
+                                 .is_pi = true,
+                                 .has_ext = true,
+                                 .make = make_local,
+                                 .kill = kill_daemon_from_inside};
+const provider reference_provider = {
+    .name = "reference", .is_pi = true, .make = make_reference, .kill = kill_daemon_from_inside};
+const provider local_envd_provider = {.name = "local_envd",
+                                      .has_ext = true,
+                                      .make = make_local_envd,
+                                      .kill = kill_daemon_from_inside};
+const provider http_envd_provider = {.name = "http_envd",
+                                     .has_ext = true,
+                                     .is_http = true,
+                                     .start = start_http,
+                                     .stop = stop_http,
+                                     .make = make_http,
+                                     .kill = kill_http};
+const provider https_envd_provider = {.name = "https_envd",
+                                      .has_ext = true,
+                                      .is_http = true,
+                                      .is_tls = true,
+                                      .start = start_http,
+                                      .stop = stop_http,
+                                      .make = make_http,
+                                      .kill = kill_http};
+
+int make_env_with(fixture *f, tc_env_options *options, tc_env **ret_env)
+{
+    return f->p->make(f, options, ret_env);
 }
 
 tc_env *make_env(fixture *f, tc_str cwd)
@@ -191,21 +279,19 @@ tc_call plain_call(fixture *f)
 
 void kill_daemon(fixture *f, tc_env *env)
 {
+    f->p->kill(f, env);
+}
+
+void kill_daemon_from_inside(fixture *f, tc_env *env)
+{
     tc_call call = plain_call(f);
-    tc_command command = {.size = sizeof command};
-    tc_run_result res;
-    if (f->is_http) {
-        tci_exit how;
-        bool was_lost;
-        tci_child_signal(&f->child, TCI_SIG_KILL);
-        tci_child_reap_wait(&f->child, &how, &was_lost);
-        return;
-    }
-    /* Its own daemon is not ours to know: a command finds it, by the folder it works in. */
-    command.script = TC_STR("p=$$; while [ \"$p\" -gt 1 ]; do "
-                            "n=$(cat /proc/$p/comm); case $n in *envd*|telechird*) v=$p;; esac; "
-                            "p=$(awk '/^PPid:/{print $2}' /proc/$p/status); done; kill -9 $v");
-    int rc = tc_env_run(env, &call, &command, NULL, &res, &f->err);
+    tc_exec_outcome out;
+    tc_exec_options o = {.size = sizeof o};
+    /* A command finds it, by its name among its own ancestors. */
+    o.script = TC_STR("p=$$; while [ \"$p\" -gt 1 ]; do n=$(cat /proc/$p/comm); "
+                      "case $n in *envd*|telechird*|pi-env*) v=$p;; esac; "
+                      "p=$(awk '/^PPid:/{print $2}' /proc/$p/status); done; kill -9 $v");
+    int rc = tc_env_exec(env, &call, &o, &out, &f->err);
     TCI_UNUSED(rc); /* it takes its own answer along */
 }
 

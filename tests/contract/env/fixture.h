@@ -20,7 +20,27 @@
 #include <stdlib.h>
 #include <telechir/env.h>
 
-typedef struct fixture {
+typedef struct fixture fixture;
+
+/* One way to a daemon. start returns NULL, or why this machine cannot have it: the program is then
+ * skipped with that reason. kill ends the daemon without a farewell.
+ *   is_pi     speaks pi-env: the ExecutionEnv interface is native
+ *   has_ext   the daemon is ours: there is the rest, too
+ *   is_lazy   needs no ready */
+typedef struct provider {
+    const char *name;
+    bool is_pi, has_ext, is_lazy, is_http, is_tls;
+    const char *(*start)(fixture *f);
+    void (*stop)(fixture *f);
+    int (*make)(fixture *f, tc_env_options *options, tc_env **ret_env);
+    void (*kill)(fixture *f, tc_env *env);
+} provider;
+
+extern const provider local_provider, reference_provider, local_envd_provider, http_envd_provider,
+    https_envd_provider, ssh_provider;
+
+struct fixture {
+    const provider *p;
     bool is_http, is_tls;
     tc_runtime *rt;
     tc_result *r;
@@ -32,12 +52,31 @@ typedef struct fixture {
     char credential_file[2200];
     char ca_file[2200], key_file[2200]; /* with is_tls; made by with_daemon */
     tci_child child;
-} fixture;
+    void *own; /* the provider's */
+};
 
-/* For cmocka's group set-up; the first argument of the program says which provider. */
+/* The first argument of the program says which provider. False, and a reason on standard output: it
+ * cannot be had here (return TEST_SKIPPED). */
+enum { TEST_SKIPPED = 77 };
+bool fixture_choose(int argc, char **argv);
+/* For cmocka's group set-up. */
 int fixture_open(void **state);
 int fixture_close(void **state);
-void fixture_choose(const char *provider);
+/* Skip the test, saying so, unless the provider fits. */
+#define only_if(f, member)                                             \
+    do {                                                               \
+        if (!(f)->p->member) {                                         \
+            print_message("not over %s: " #member "\n", (f)->p->name); \
+            skip();                                                    \
+        }                                                              \
+    } while (0)
+#define not_if(f, member)                                               \
+    do {                                                                \
+        if ((f)->p->member) {                                           \
+            print_message("not over %s: !" #member "\n", (f)->p->name); \
+            skip();                                                     \
+        }                                                               \
+    } while (0)
 
 tc_str text(const char *cstr);
 /* A folder below root, made anew: "root/name". Lives as long as the fixture's result. */
@@ -52,6 +91,8 @@ tc_env *make_env(fixture *f, tc_str cwd);
 tc_call plain_call(fixture *f);
 /* End the daemon behind everything, without a farewell. */
 void kill_daemon(fixture *f, tc_env *env);
+/* The same for one that a command can be run in: it ends its own ancestor. */
+void kill_daemon_from_inside(fixture *f, tc_env *env);
 bool file_exists(const char *path);
 
 #define assert_ok(f, expr)                                                         \
