@@ -45,6 +45,7 @@ typedef struct cli_command {
     size_t noptions;
     bool takes_target;   /* --on and what goes with it */
     bool takes_link;     /* the target options without --on */
+    bool takes_ssh;      /* only those of ssh */
     bool stops_at_first; /* options end at the first argument (exec CMD ARG...) */
     bool is_hidden;      /* not in the overview, completion and manual */
     bool is_exec_like;   /* failures of ours exit 125 */
@@ -60,6 +61,8 @@ extern const cli_option cli_common_options[];
 extern const size_t cli_ncommon_options;
 extern const cli_option cli_target_options[];
 extern const size_t cli_ntarget_options;
+extern const cli_option cli_ssh_options[];
+extern const size_t cli_nssh_options;
 extern const cli_option cli_on_option;
 /* NULL when there is no such command. */
 const cli_command *cli_command_find(const char *name);
@@ -155,6 +158,8 @@ void cli_put_name(tci_buf *b, tc_str name);
 tc_runtime *cli_runtime(cli *c);
 /* A call that Ctrl-C ends, answering into c->result. */
 tc_call cli_call(cli *c);
+/* Does it speak EIP only? Others take whole files and commands as they are. */
+bool cli_is_eip(const tc_env *env);
 /* The environment that on names, or --on (default: local), ready; NULL: c->err. Borrowed. */
 tc_env *cli_env(cli *c, const char *on);
 /* One end of a copy: "NAME:path", "TARGET:/path", or a path here. */
@@ -165,6 +170,9 @@ typedef struct cli_place {
     const char *target; /* NULL when local */
 } cli_place;
 int cli_place_of(cli *c, const char *text, cli_place *ret) TC_CHECKED;
+/* A path of a command that works on one side: "TARGET:/path" without --on, where TARGET is a full
+ * form, `local` or saved; anything else is a path on the command's target. Never here. */
+int cli_there(cli *c, const char *text, cli_place *ret) TC_CHECKED;
 /* Close what was opened. */
 void cli_close(cli *c);
 
@@ -192,11 +200,13 @@ int cli_input_all(cli *c, tci_buf *out) TC_CHECKED;
 typedef struct cli_progress {
     bool is_on, is_shown;
     const char *what;
-    uint64_t done, total; /* bytes; total 0: not known */
+    uint64_t done, total;       /* bytes; total 0: not known */
+    uint64_t files_done, files; /* files 0: not counted */
     int64_t started_ns, shown_ns;
 } cli_progress;
-void cli_progress_start(cli_progress *p, const cli *c, const char *what, uint64_t total);
-void cli_progress_add(cli_progress *p, uint64_t nbytes);
+void cli_progress_start(cli_progress *p, const cli *c, const char *what, uint64_t total,
+                        uint64_t files);
+void cli_progress_add(cli_progress *p, uint64_t nbytes, uint64_t nfiles);
 void cli_progress_end(cli_progress *p);
 /* "1.5 MiB"; returns out. */
 enum { CLI_SIZE_TEXT_MAX = 24 };
@@ -219,9 +229,11 @@ int cmd_cat(cli *c);
 int cmd_completion(cli *c);
 int cmd_cp(cli *c);
 int cmd_demo(cli *c);
+int cmd_doctor(cli *c);
 int cmd_edit(cli *c);
 int cmd_exec(cli *c);
 int cmd_find(cli *c);
+int cmd_forget(cli *c);
 int cmd_grep(cli *c);
 int cmd_help(cli *c);
 int cmd_http_envd(cli *c);
@@ -231,6 +243,8 @@ int cmd_mkdir(cli *c);
 int cmd_rm(cli *c);
 int cmd_sh(cli *c);
 int cmd_target(cli *c);
+int cmd_tree(cli *c);
+int cmd_trust(cli *c);
 int cmd_version(cli *c);
 int cmd_write(cli *c);
 

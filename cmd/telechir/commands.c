@@ -12,8 +12,8 @@ const cli_option cli_common_options[] = {
 };
 const size_t cli_ncommon_options = TCI_ARRAY_LEN(cli_common_options);
 
-const cli_option cli_on_option = {"on", "TARGET", "where: local (the default), a URL, a saved name",
-                                  0, false};
+const cli_option cli_on_option = {
+    "on", "TARGET", "where: local (the default), ssh:HOST, a URL, a saved name", 0, false};
 
 const cli_option cli_target_options[] = {
     {"device-id", "ID", "the device that must answer", 0, false},
@@ -23,12 +23,23 @@ const cli_option cli_target_options[] = {
     {"insecure", NULL, "do not check the server's certificate", 0, false},
     {"allow-plaintext-private-link", NULL, "http:// to another machine over a private link", 0,
      false},
-    {"executable", "FILE", "local: this daemon program", 0, false},
+    {"executable", "FILE", "local: this daemon program; ssh: the one, or a folder, to put there", 0,
+     false},
 };
 const size_t cli_ntarget_options = TCI_ARRAY_LEN(cli_target_options);
 
+const cli_option cli_ssh_options[] = {
+    {"known-hosts", "FILE", "host keys that are trusted (~/.config/telechir/known_hosts)", 0,
+     false},
+    {"host-key-alias", "NAME", "the name they are kept under (host, or [host]:port)", 0, false},
+    {"identity", "FILE", "the only key to log in with", 0, false},
+    {"ssh-config", "FILE", "instead of your ssh configuration", 0, false},
+    {"login-shell", NULL, "start the daemon as a login shell would, with its variables", 0, false},
+};
+const size_t cli_nssh_options = TCI_ARRAY_LEN(cli_ssh_options);
+
 static const cli_option demo_options[] = {
-    {"transport", "stdio|http", "how to reach the temporary daemon (stdio)", 0, false},
+    {"transport", "stdio|http|ssh", "how to reach the temporary daemon (stdio)", 0, false},
     {"executable", "FILE", "another daemon program than telechird beside this one", 0, false},
 };
 
@@ -45,17 +56,34 @@ static const cli_option target_options[] = {
     {"replace", NULL, "add: also when the name is taken", 0, false},
 };
 
+static const cli_option trust_options[] = {
+    {"fingerprint", "SHA256:...", "accept exactly this key, without asking", 0, false},
+    {"list", NULL, "show what is trusted, and contact nobody", 0, false},
+};
+
+static const cli_option tree_options[] = {
+    {"max-entries", "N", "stop after N entries (50000)", 0, false},
+    {"exclude", "NAME", "leave out this name and all below it, at any depth", 0, true},
+    {"no-ignore", NULL, "also what ignore files name", 0, false},
+    {"no-hidden", NULL, "without names that begin with a dot", 0, false},
+};
+
 static const char exec_details[] =
     "Output is passed on as it comes, byte for byte, standard output and standard error apart.\n"
     "Status: the command's own; 128+n for signal n (128 when the target does not name it); 124 "
     "when\n"
     "its time ran out; 125 for a failure of telechir. Ctrl-C kills the command, says what became "
     "of\n"
-    "it, and exits 130. A target takes 16 MiB of input at most unless its operator raised that.\n"
-    "When the command ends, what it left in the background is ended too.\n"
+    "it, and exits 130. Behind http(s) a target takes 16 MiB of input at most unless its operator\n"
+    "raised that, and what the command left in the background is ended with it. Local and over "
+    "ssh\n"
+    "input has no limit, and what it left in the background lives on.\n"
     "\n"
     "With --json, one object a line on standard output:\n"
-    "  {\"event\":\"started\",\"device_id\",\"generation\",\"session_id\",\"operation_id\"}\n"
+    "  "
+    "{\"event\":\"started\",\"provider\",\"device_id\",\"generation\",\"session_id\",\"operation_"
+    "id\"}\n"
+    "      the last four where the provider has them\n"
     "  {\"event\":\"output\",\"stream\":\"stdout\"|\"stderr\",\"data\"}  or \"data_base64\" (no "
     "padding)\n"
     "      where the bytes are not UTF-8\n"
@@ -71,7 +99,7 @@ static const cli_option http_envd_options[] = {
 static const cli_option cp_options[] = {
     {"recursive", NULL, "folders with all that is in them", 'r', false},
     {"checksum", NULL, "compare contents first (SHA-256) and leave equal files alone", 'c', false},
-    {"jobs", "N", "transfers at a time (8)", 'j', false},
+    {"jobs", "N", "transfers at a time (16; 8 with a target behind http(s))", 'j', false},
 };
 
 static const cli_option ls_options[] = {
@@ -137,20 +165,54 @@ const cli_command cli_commands[] = {
      .details =
          "Starts a daemon in a temporary folder with commands disabled, writes a file through\n"
          "one adapter, closes it, and reads the file back through a new adapter. Needs no key\n"
-         "and no network. Everything is stopped and removed at the end.",
+         "and no network. Everything is stopped and removed at the end.\n"
+         "\n"
+         "--transport ssh starts an SSH server of its own on this machine instead (no root, own\n"
+         "keys), trusts it by its fingerprint, has the daemon put there, writes and reads a file,\n"
+         "runs a command, breaks the link, and goes on over a new one.",
      OPTIONS(demo_options),
      .run = cmd_demo},
     {.name = "target",
      .arguments = "add NAME FORM | list | show NAME | remove NAME | check NAME|FORM",
      .summary = "Save, list and check targets",
      .details =
-         "FORM is local, http://HOST:PORT or https://HOST[:PORT]. The two latter need --device-id\n"
-         "and --credential-file; only the path of that file is saved. `check` reaches the target\n"
-         "and prints its system, daemon, boundary and round trip.",
+         "FORM is local, ssh:[USER@]HOST[:PORT], http://HOST:PORT or https://HOST[:PORT]. The two\n"
+         "latter need --device-id and --credential-file; only the path of that file is saved. "
+         "HOST\n"
+         "may be an alias of your ssh configuration; see `telechir trust`. `check` reaches the\n"
+         "target and prints its system, daemon, boundary and round trip. ls and rm are list and\n"
+         "remove.",
      OPTIONS(target_options),
      .takes_link = true,
-     .words = "add list show remove check",
+     .words = "add list ls show remove rm check",
      .run = cmd_target},
+    {.name = "trust",
+     .arguments = "HOST | --list",
+     .summary = "Trust the key of a machine that is reached over ssh",
+     .details =
+         "HOST is [USER@]HOST[:PORT], also with ssh: before it, or a saved ssh target. Asks the "
+         "host\n"
+         "for its keys and shows their fingerprints; compare them with what the machine's owner\n"
+         "says, then answer y. Without a terminal, --fingerprint names the key to accept. Keys "
+         "are\n"
+         "kept in a file of telechir's own; your known_hosts neither counts nor changes. A key\n"
+         "that changed is never taken: `telechir forget HOST` first. Status: 0 trusted (now or\n"
+         "before); 4 not accepted; 3 changed, or not reached.\n"
+         "\n"
+         "With --json: "
+         "{\"host\",\"alias\",\"known_hosts\",\"trust\":\"trusted\"|\"unknown\"|\"changed\",\n"
+         "\"accepted\",\"trusted\":[{\"type\",\"fingerprint\"}],\"offered\":[...],\"error\"}; with "
+         "--list one\n"
+         "{\"alias\",\"type\",\"fingerprint\"} a line.",
+     OPTIONS(trust_options),
+     .takes_ssh = true,
+     .run = cmd_trust},
+    {.name = "forget",
+     .arguments = "HOST",
+     .summary = "Trust no key of a machine any more",
+     .details = "Contacts nobody. With --json: {\"host\",\"alias\",\"removed\"}.",
+     .takes_ssh = true,
+     .run = cmd_forget},
     {.name = "exec",
      .arguments = "[--] CMD ARG...",
      .summary = "Run a program there",
@@ -172,17 +234,17 @@ const cli_command cli_commands[] = {
      .arguments = "SRC... DST",
      .summary = "Copy files and trees here, there, and between targets",
      .details =
-         "A place is a path here, NAME:PATH for a saved target or `local`, or URL:/PATH. A name "
-         "that\n"
-         "holds a colon is written ./NAME. Each file appears whole or not at all and keeps its\n"
-         "executable bit. Links in trees are never followed: they are reported and left out (EIP "
-         "cannot\n"
-         "make links). A link that is named itself is followed. A folder needs -r. --checksum "
-         "reads\n"
-         "both ends of files of equal size. When some files fail, the others are still copied,\n"
-         "those that failed are listed, and the status is 1. With --json: one object for each "
-         "that\n"
-         "failed or was left out, then "
+         "A place is a path here, NAME:PATH for a saved target or `local`, ssh:HOST:/PATH (or "
+         ":~/),\n"
+         "or URL:/PATH. A name that holds a colon is written ./NAME. Each file appears whole or "
+         "not\n"
+         "at all and keeps its executable bit. Links in trees are never followed: they are "
+         "reported\n"
+         "and left out (a target cannot make links). A link that is named itself is followed. A\n"
+         "folder needs -r. --checksum reads both ends of files of equal size. When some files "
+         "fail,\n"
+         "the others are still copied, those that failed are listed, and the status is 1. With\n"
+         "--json: one object for each that failed or was left out, then\n"
          "{\"files\",\"folders\",\"bytes\",\"equal\",\"skipped\",\"failed\"}.",
      OPTIONS(cp_options),
      .takes_link = true,
@@ -190,10 +252,22 @@ const cli_command cli_commands[] = {
     {.name = "ls",
      .arguments = "[PATH...]",
      .summary = "List folders there",
-     .details = "With --json: one object a line.",
+     .details =
+         "Without --on, PATH may be TARGET:/PATH as in cp; so it may be for all commands below.\n"
+         "With --json: one object a line.",
      OPTIONS(ls_options),
      .takes_target = true,
      .run = cmd_ls},
+    {.name = "tree",
+     .arguments = "[FOLDER]",
+     .summary = "Show all that is below a folder there",
+     .details =
+         "Hidden names too, but not .git nor what ignore files name. Links are not followed. With\n"
+         "--json: {\"path\",\"kind\"} a line, then {\"truncated\":true,\"shown\"} when not all was "
+         "shown.",
+     OPTIONS(tree_options),
+     .takes_target = true,
+     .run = cmd_tree},
     {.name = "cat",
      .arguments = "PATH...",
      .summary = "Print files there, byte for byte",
@@ -263,6 +337,20 @@ const cli_command cli_commands[] = {
      OPTIONS(http_envd_options),
      .takes_link = true,
      .run = cmd_http_envd},
+    {.name = "doctor",
+     .arguments = "",
+     .summary = "Say what works here and there, what does not, and why",
+     .details = "Here: the daemon beside this program, ssh and its version, the file of trusted "
+                "keys, saved\n"
+                "targets, daemon programs to put elsewhere. There (--on): reached, trusted, "
+                "system, daemon,\n"
+                "files, commands, find and grep, listing, watching. Changes nothing but a daemon "
+                "put there.\n"
+                "Status: 0 when nothing failed, else that of the first failure. With --json: one\n"
+                "{\"side\",\"check\",\"status\":\"ok\"|\"note\"|\"failed\"|\"skipped\",\"detail\","
+                "\"hint\"} a line.",
+     .takes_target = true,
+     .run = cmd_doctor},
     {.name = "completion",
      .arguments = "bash|zsh|fish",
      .summary = "Print a completion script",
@@ -293,6 +381,7 @@ const cli_command *cli_command_find(const char *name)
 const cli_option *cli_command_option(const cli_command *command, size_t n)
 {
     bool has_link = command->takes_target || command->takes_link;
+    bool has_ssh = has_link || command->takes_ssh;
     if (n < command->noptions)
         return &command->options[n];
     n -= command->noptions;
@@ -301,5 +390,8 @@ const cli_option *cli_command_option(const cli_command *command, size_t n)
     n -= cli_ncommon_options;
     if (command->takes_target && n-- == 0)
         return &cli_on_option;
-    return has_link && n < cli_ntarget_options ? &cli_target_options[n] : NULL;
+    if (has_link && n < cli_ntarget_options)
+        return &cli_target_options[n];
+    n -= has_link ? cli_ntarget_options : 0;
+    return has_ssh && n < cli_nssh_options ? &cli_ssh_options[n] : NULL;
 }

@@ -32,6 +32,34 @@ static bool takes_file(const cli_option *o)
     return o->value != NULL && strcmp(o->value, "FILE") == 0;
 }
 
+/* Was it met already, in a command before the n-th, or earlier in that one? */
+static bool is_seen(const cli_option *o, size_t ncommand, size_t noption)
+{
+    const cli_option *other;
+    for (size_t i = 0; i <= ncommand; i++)
+        for (size_t n = 0; (other = cli_command_option(&cli_commands[i], n)) != NULL; n++) {
+            if (i == ncommand && n == noption)
+                return false;
+            if (takes_file(other) && strcmp(other->name, o->name) == 0)
+                return true;
+        }
+    return false;
+}
+
+/* "--file|--patch": every option whose value is a file here. */
+static void put_file_options(tci_buf *b)
+{
+    const cli_option *o;
+    bool is_first = true;
+    for (size_t i = 0; i < cli_ncommands; i++)
+        for (size_t n = 0; (o = cli_command_option(&cli_commands[i], n)) != NULL; n++) {
+            if (!takes_file(o) || is_seen(o, i, n))
+                continue;
+            tci_buf_printf(b, "%s--%s", is_first ? "" : "|", o->name);
+            is_first = false;
+        }
+}
+
 static void put_bash(tci_buf *b)
 {
     tci_buf_append_str(
@@ -51,12 +79,14 @@ static void put_bash(tci_buf *b)
                   "      COMPREPLY=($(compgen -W \"local $(telechir target list 2>/dev/null | "
                   "cut -d' ' -f1)\" -- \"$cur\"))\n"
                   "      return ;;\n"
-                  "    --*-file|--executable|--file|--patch)\n"
-                  "      COMPREPLY=($(compgen -f -- \"$cur\"))\n"
-                  "      return ;;\n"
-                  "  esac\n"
-                  "  local words=\n"
-                  "  case ${COMP_WORDS[1]} in\n"));
+                  "    "));
+    put_file_options(b);
+    tci_buf_append_str(b, TC_STR(")\n"
+                                 "      COMPREPLY=($(compgen -f -- \"$cur\"))\n"
+                                 "      return ;;\n"
+                                 "  esac\n"
+                                 "  local words=\n"
+                                 "  case ${COMP_WORDS[1]} in\n"));
     for (size_t i = 0; i < cli_ncommands; i++) {
         const cli_command *command = &cli_commands[i];
         if (!is_offered(command))

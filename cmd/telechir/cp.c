@@ -4,7 +4,7 @@
  * cp_run.c. The main thread. */
 #include "cp.h"
 
-enum { THREADS = 8, THREADS_MAX = 64 };
+enum { THREADS = 16, THREADS_EIP = 8, THREADS_MAX = 64 };
 
 /* ---- one end's facts ---- */
 
@@ -275,6 +275,17 @@ static bool summary(cp_job *job)
     return is_fine;
 }
 
+/* As many as hide the way there and back, unless --jobs says it. */
+static void choose_threads(cp_job *job)
+{
+    const cli *c = job->c;
+    bool is_eip = false;
+    for (size_t i = 0; i < c->nenvs; i++)
+        is_eip = is_eip || cli_is_eip(c->envs[i].env);
+    if (job->nthreads == 0)
+        job->nthreads = is_eip ? THREADS_EIP : THREADS;
+}
+
 static int copy(cp_job *job, cp_root *roots)
 {
     cli *c = job->c;
@@ -282,14 +293,15 @@ static int copy(cp_job *job, cp_root *roots)
     int rc = find_goal(c, &g);
     for (size_t i = 0; rc == 0 && i + 1 < c->nargs; i++)
         rc = add_source(job, c->args[i], &g, &roots[i]);
-    return rc == 0 ? cp_run(job) : rc;
+    choose_threads(job);
+    return rc == 0 ? cp_run(job, roots, c->nargs - 1) : rc;
 }
 
 int cmd_cp(cli *c)
 {
     cp_job job = {
         .c = c, .is_checksum = cli_has(c, "checksum"), .is_recursive = cli_has(c, "recursive")};
-    if (!cli_want_args(c, 2, SIZE_MAX) || !cli_number(c, "jobs", 1, THREADS, &job.nthreads))
+    if (!cli_want_args(c, 2, SIZE_MAX) || !cli_number(c, "jobs", 1, 0, &job.nthreads))
         return cli_fail(c);
     if (job.nthreads > THREADS_MAX)
         return cli_usage(c, "--jobs is at most %d", THREADS_MAX);

@@ -44,8 +44,10 @@ typedef struct cp_job {
     cp_list files, folders; /* folders: parents first */
     cp_list failed_folders; /* of those: nothing below them is written */
     tci_mutex lock;         /* guards the rest, and output */
-    size_t next;            /* the next file to take */
-    int stopped_by;         /* a failure that the other files would share; 0: none */
+    const cp_list *taken_from;
+    size_t next, until; /* the next of it to take, and where to stop */
+    bool *is_failed;    /* of folders, while they are made */
+    int stopped_by;     /* a failure that the other files would share; 0: none */
     cp_counts counts;
     cli_progress progress;
 } cp_job;
@@ -55,9 +57,9 @@ int cp_list_add(cp_job *job, cp_list *list, const cp_item *item) TC_CHECKED;
 /* Everything below the root's source folder into the lists; links and other things are reported.
  * Main thread. */
 int cp_walk(cp_job *job, const cp_root *root) TC_CHECKED;
-/* Make the folders, copy the files. Failures of single files are reported and counted. Negative:
+/* Make the folders, copy the files, put them on the targets' disks. Failures of single files are reported and counted. Negative:
  * the failure that ended it all, in job->c->err. Main thread. */
-int cp_run(cp_job *job) TC_CHECKED;
+int cp_run(cp_job *job, const cp_root *roots, size_t nroots) TC_CHECKED;
 
 /* Report and count one that failed, or one left out. Any thread. */
 void cp_failed(cp_job *job, tc_str path, const tc_err *err);

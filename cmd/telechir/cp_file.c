@@ -10,7 +10,8 @@
 #include "plat/clock.h"
 
 enum {
-    SMALL_BYTES = 64 * 1024, /* text up to here goes in one message */
+    SMALL_TEXT_BYTES = 64 * 1024, /* text up to here goes in one message over EIP */
+    SMALL_BYTES = 512 * 1024,     /* and anything up to here where files travel as they are */
     PIECE_BYTES = 256 * 1024,
     MEMORY_BYTES = 1024 * 1024, /* between two targets: more goes through a file */
     PLAIN_MODE = 0666,
@@ -62,7 +63,7 @@ static void count(cp_job *job, size_t nbytes)
 {
     tci_mutex_lock(&job->lock);
     job->counts.bytes += nbytes;
-    cli_progress_add(&job->progress, nbytes);
+    cli_progress_add(&job->progress, nbytes, 0);
     tci_mutex_unlock(&job->lock);
 }
 
@@ -131,6 +132,31 @@ static int drop(void *user, const void *bytes, size_t len, tc_err *err)
     return 0;
 }
 
+/* By the usual program over there, so that the content need not travel. false: by reading then. */
+static bool digest_there(cp_job *job, tc_env *env, tc_str path, tc_result *r,
+                         char out[TCI_SHA256_HEX])
+{
+    tc_str args[] = {TC_STR("--"), path};
+    tc_run_result run;
+    tc_err ignored; /* there are other ways */
+    tc_call call = TC_CALL(job->c->ctx, r);
+    tc_command command = {.size = sizeof command,
+                          .program = TC_STR("sha256sum"),
+                          .args = args,
+                          .nargs = TCI_ARRAY_LEN(args)};
+    if (cli_is_eip(env) || tc_env_run(env, &call, &command, NULL, &run, &ignored) < 0 ||
+        run.status.phase != TC_PROCESS_EXITED || run.status.exit_code != 0)
+        return false;
+    /* A backslash before it says that the name was quoted. */
+    tc_str said =
+        tci_str_starts(run.out, TC_STR("\\")) ? tci_str_sub(run.out, 1, SIZE_MAX) : run.out;
+    uint8_t digest[TCI_SHA256_BYTES];
+    if (tci_unhex(tci_str_sub(said, 0, TCI_SHA256_HEX), digest, sizeof digest, &ignored) < 0)
+        return false;
+    memcpy(out, said.ptr, TCI_SHA256_HEX);
+    return true;
+}
+
 /* Size and digest of one end; NOT_FOUND when it is not there. */
 static int facts_of(cp_job *job, const cp_end *end, tc_str rel, tc_result *r, bool wants_digest,
                     uint64_t *ret_size, char out[TCI_SHA256_HEX], tc_err *err)
@@ -159,6 +185,11 @@ static int facts_of(cp_job *job, const cp_end *end, tc_str rel, tc_result *r, bo
     int rc = tc_env_stat(end->env, &call, full, false, &info, err);
     if (rc == 0)
         *ret_size = info.has_size ? info.size_bytes : UINT64_MAX;
+    bool is_large = rc == 0 && wants_digest && *ret_size > SMALL_BYTES;
+    if (is_large && digest_there(job, end->env, full, r, out)) {
+        tci_buf_done(&path);
+        return 0;
+    }
     if (rc == 0 && wants_digest) {
         rc = tc_env_read_stream(end->env, &call, full, NULL, drop, NULL, &t, err);
         if (rc == 0)
@@ -187,23 +218,33 @@ static int compare(cp_job *job, const cp_item *item, tc_result *r, bool *ret_is_
 
 /* ---- to a target ---- */
 
-/* Small text goes in one message. 1: done; 0: it must go the long way. */
+static int write_small(tc_env *env, const tc_call *call, tc_str path, tc_str bytes,
+                       const tc_write_options *o, tc_err *err)
+{
+    tc_file_info info;
+    return cli_is_eip(env) ? tc_env_write_text(env, call, path, bytes, o, &info, err)
+                           : tc_env_write(env, call, path, bytes, o, NULL, err);
+}
+
+/* A small file goes in one message. 1: done; 0: it must go the long way. */
 static int upload_small(cp_job *job, const cp_item *item, tci_file f, tc_str path,
                         const tc_write_options *o, tc_result *r, tc_err *err)
 {
-    if (item->size > SMALL_BYTES)
+    tc_env *env = item->root->to.env;
+    size_t max = cli_is_eip(env) ? SMALL_TEXT_BYTES : SMALL_BYTES, n = 0;
+    if (item->size > max)
         return 0;
-    size_t n = 0;
-    tc_file_info info;
     tc_call call = TC_CALL(job->c->ctx, r);
-    char *buf = tci_mem_alloc(SMALL_BYTES + 1);
+    size_t cap = (size_t)item->size + 1; /* one more: has it grown? */
+    char *buf = tci_mem_alloc(cap);
     if (buf == NULL)
         return tci_err_no_memory(err);
-    int rc = tci_file_pread(f, buf, SMALL_BYTES + 1, 0, &n, err);
-    tc_str text = tci_str_of(buf, n);
-    bool is_text = n <= SMALL_BYTES && tci_utf8_is_valid(text) && tci_str_find_byte(text, 0) == n;
-    if (rc == 0 && is_text) {
-        rc = tc_env_write_text(item->root->to.env, &call, path, text, o, &info, err);
+    int rc = tci_file_pread(f, buf, cap, 0, &n, err);
+    tc_str bytes = tci_str_of(buf, n);
+    bool fits = n < cap && (!cli_is_eip(env) ||
+                            (tci_utf8_is_valid(bytes) && tci_str_find_byte(bytes, 0) == n));
+    if (rc == 0 && fits) {
+        rc = write_small(env, &call, path, bytes, o, err);
         if (rc == 0) {
             count(job, n);
             rc = 1;
@@ -216,9 +257,8 @@ static int upload_small(cp_job *job, const cp_item *item, tci_file f, tc_str pat
 static int upload(cp_job *job, const cp_item *item, tc_str path, tc_result *r, tc_err *err)
 {
     TCI_FILE_AUTO f = TCI_FILE_NONE;
-    tc_transfer t;
     tc_call call = TC_CALL(job->c->ctx, r);
-    tc_write_options o = {.size = sizeof o};
+    tc_write_options o = {.size = sizeof o, .no_sync = true};
     o.executable = item->is_executable ? TC_YES : TC_KEEP;
     int rc = open_source(item, &f, err);
     if (rc == 0)
@@ -226,7 +266,7 @@ static int upload(cp_job *job, const cp_item *item, tc_str path, tc_result *r, t
     if (rc != 0)
         return rc < 0 ? rc : 0;
     flow fl = {.job = job, .ctx = job->c->ctx, .file = f};
-    return tc_env_write_stream(item->root->to.env, &call, path, &o, from_file, &fl, &t, err);
+    return tc_env_write_stream(item->root->to.env, &call, path, &o, from_file, &fl, NULL, err);
 }
 
 /* ---- to here ---- */
@@ -337,9 +377,8 @@ static int relay(cp_job *job, const cp_item *item, tc_str from, tc_str to, tc_re
                  tc_err *err)
 {
     tci_buf memory;
-    tc_transfer t;
     tc_call call = TC_CALL(job->c->ctx, r);
-    tc_write_options o = {.size = sizeof o};
+    tc_write_options o = {.size = sizeof o, .no_sync = true};
     o.executable = item->is_executable ? TC_YES : TC_KEEP;
     tci_buf_init(&memory, TCI_BUF_MAX);
     flow fl = {.job = job, .ctx = job->c->ctx, .file = TCI_FILE_NONE, .memory = &memory};
@@ -348,9 +387,9 @@ static int relay(cp_job *job, const cp_item *item, tc_str from, tc_str to, tc_re
     if (rc == 0 && tci_file_is_open(fl.file)) {
         rc = tci_file_seek(fl.file, 0, err);
         if (rc == 0)
-            rc = tc_env_write_stream(item->root->to.env, &call, to, &o, from_file, &fl, &t, err);
+            rc = tc_env_write_stream(item->root->to.env, &call, to, &o, from_file, &fl, NULL, err);
     } else if (rc == 0) {
-        rc = tc_env_write(item->root->to.env, &call, to, tci_buf_str(&memory), &o, &t, err);
+        rc = tc_env_write(item->root->to.env, &call, to, tci_buf_str(&memory), &o, NULL, err);
         if (rc == 0)
             count(job, memory.len);
     }

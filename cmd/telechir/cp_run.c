@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Carrying the plan out: folders first, one after another, then the files by a few threads.
+ * Carrying the plan out: folders first, level by level, then the files, each by a few threads.
  * Invariant: every file of the plan is copied, counted as equal, or reported, unless a failure that
  * all would share ended it. */
 #include "cp.h"
@@ -77,12 +77,12 @@ static int make_here(const cp_item *item, tc_err *err)
     return rc;
 }
 
-static int make_there(cp_job *job, const cp_item *item, tc_err *err)
+static int make_there(cp_job *job, const cp_item *item, tc_result *r, tc_err *err)
 {
     tci_buf path;
     tc_file_info info;
-    tc_call call = cli_call(job->c);
-    tc_result_clear(job->c->result);
+    tc_call call = TC_CALL(job->c->ctx, r);
+    tc_result_clear(r);
     tci_buf_init(&path, TCI_BUF_MAX);
     tc_str full = cp_join(&path, item->root->to.path, item->to);
     int rc = tc_env_mkdir(item->root->to.env, &call, full, false, false, err);
@@ -108,11 +108,11 @@ static bool is_below_failed(const cp_job *job, const cp_item *item)
     return false;
 }
 
-static int make_folder(cp_job *job, const cp_item *item, tc_err *err)
+static int make_folder(cp_job *job, const cp_item *item, tc_result *r, tc_err *err)
 {
     if (is_below_failed(job, item))
         return tc_err_set(err, TC_E_CONFLICT, "the folder it belongs in could not be made");
-    return item->root->to.env == NULL ? make_here(item, err) : make_there(job, item, err);
+    return item->root->to.env == NULL ? make_here(item, err) : make_there(job, item, r, err);
 }
 
 /* ---- files ---- */
@@ -128,13 +128,13 @@ static const cp_item *take(cp_job *job)
 {
     tci_mutex_lock(&job->lock);
     const cp_item *item = NULL;
-    if (job->stopped_by == 0 && job->next < job->files.count)
-        item = &job->files.items[job->next++];
+    if (job->stopped_by == 0 && job->next < job->until)
+        item = &job->taken_from->items[job->next++];
     tci_mutex_unlock(&job->lock);
     return item;
 }
 
-static void report(cp_job *job, const cp_item *item, int rc, bool is_equal, const tc_err *err)
+static void report(cp_job *job, const cp_item *item, int rc, const tc_err *err)
 {
     if (rc < 0 && rc != TC_E_CANCELLED) {
         tci_buf path;
@@ -143,10 +143,6 @@ static void report(cp_job *job, const cp_item *item, int rc, bool is_equal, cons
         tci_buf_done(&path);
     }
     tci_mutex_lock(&job->lock);
-    if (rc == 0 && is_equal)
-        job->counts.equal++;
-    else if (rc == 0)
-        job->counts.files++;
     if (rc < 0 && is_shared(rc) && job->stopped_by == 0) {
         job->stopped_by = rc;
         job->c->err = *err;
@@ -154,75 +150,156 @@ static void report(cp_job *job, const cp_item *item, int rc, bool is_equal, cons
     tci_mutex_unlock(&job->lock);
 }
 
+static void one_file(cp_job *job, const cp_item *item, tc_result *r)
+{
+    bool is_equal = false;
+    tc_err err;
+    int rc = is_below_failed(job, item)
+                 ? tc_err_set(&err, TC_E_CONFLICT, "the folder it belongs in could not be made")
+                 : cp_file(job, item, r, &is_equal, &err);
+    tci_mutex_lock(&job->lock);
+    if (rc == 0 && is_equal)
+        job->counts.equal++;
+    else if (rc == 0)
+        job->counts.files++;
+    cli_progress_add(&job->progress, is_equal ? item->size : 0, 1);
+    tci_mutex_unlock(&job->lock);
+    report(job, item, rc, &err);
+}
+
+static void one_folder(cp_job *job, const cp_item *item, tc_result *r)
+{
+    tc_err err;
+    int rc = make_folder(job, item, r, &err);
+    tci_mutex_lock(&job->lock);
+    if (rc == 0)
+        job->counts.folders++;
+    else
+        job->is_failed[item - job->folders.items] = true;
+    tci_mutex_unlock(&job->lock);
+    report(job, item, rc, &err);
+}
+
 static void work(void *arg)
 {
     cp_job *job = arg;
     const cp_item *item;
     tc_result *r = NULL;
-    tc_err err;
-    if (tc_result_new(&r, &err) < 0)
-        return; /* the other threads do it; if there are none, the count tells */
+    tc_err ignored; /* the other threads do it; if there are none, the count tells */
+    if (tc_result_new(&r, &ignored) < 0)
+        return;
     while ((item = take(job)) != NULL) {
-        bool is_equal = false;
-        int rc = is_below_failed(job, item)
-                     ? tc_err_set(&err, TC_E_CONFLICT, "the folder it belongs in could not be made")
-                     : cp_file(job, item, r, &is_equal, &err);
-        report(job, item, rc, is_equal, &err);
+        if (job->taken_from == &job->files)
+            one_file(job, item, r);
+        else
+            one_folder(job, item, r);
     }
     tc_result_free(r);
 }
 
-static void copy_files(cp_job *job)
+/* Items from first up to, not including, until. */
+static int in_parallel(cp_job *job, const cp_list *list, size_t first, size_t until)
 {
     enum { THREADS_MAX = 64 };
     tci_thread *threads[THREADS_MAX] = {NULL};
     size_t n = job->nthreads < THREADS_MAX ? (size_t)job->nthreads : THREADS_MAX;
-    if (n > job->files.count)
-        n = job->files.count;
+    job->taken_from = list;
+    job->next = first;
+    job->until = until;
+    if (n > until - first)
+        n = until - first;
     tc_err ignored; /* fewer threads do the same work */
     for (size_t i = 1; i < n; i++)
         if (tci_thread_new(work, job, 0, &threads[i], &ignored) < 0)
             break;
-    work(job);
+    if (n > 0)
+        work(job);
     for (size_t i = 1; i < n; i++)
         tci_thread_join(threads[i]);
+    if (job->stopped_by != 0)
+        return job->stopped_by;
+    return job->next < until ? tci_err_no_memory(&job->c->err) : 0;
 }
 
+static size_t depth_of(const cp_item *item)
+{
+    size_t depth = 0;
+    for (size_t i = 0; i < item->to.len; i++)
+        depth += item->to.ptr[i] == '/';
+    return depth;
+}
+
+/* Folders of one level do not wait for each other. They are in the order of their levels. */
 static int make_folders(cp_job *job)
 {
-    for (size_t i = 0; i < job->folders.count; i++) {
-        const cp_item *item = &job->folders.items[i];
-        tc_err err;
-        int rc = make_folder(job, item, &err);
-        if (rc == 0) {
-            job->counts.folders++;
-            continue;
-        }
-        report(job, item, rc, false, &err);
-        if (job->stopped_by != 0)
-            return job->stopped_by;
-        rc = cp_list_add(job, &job->failed_folders, item);
-        if (rc < 0)
-            return rc;
+    const cp_list *all = &job->folders;
+    size_t first = 0;
+    int rc = 0;
+    job->is_failed = tci_arena_items(&job->c->arena, bool, all->count + 1);
+    if (job->is_failed == NULL)
+        return tci_arena_error(&job->c->arena, &job->c->err);
+    memset(job->is_failed, 0, (all->count + 1) * sizeof *job->is_failed);
+    while (rc == 0 && first < all->count) {
+        size_t until = first;
+        while (until < all->count && depth_of(&all->items[until]) == depth_of(&all->items[first]))
+            until++;
+        rc = in_parallel(job, all, first, until);
+        for (size_t i = first; rc == 0 && i < until; i++)
+            if (job->is_failed[i])
+                rc = cp_list_add(job, &job->failed_folders, &all->items[i]);
+        first = until;
     }
+    return rc;
+}
+
+/* The i-th of its level before the j-th of a deeper one; otherwise as they were. A counting sort. */
+static int sort_folders(cp_job *job)
+{
+    cp_list *all = &job->folders;
+    cp_item *sorted = tci_arena_items(&job->c->arena, cp_item, all->count + 1);
+    size_t n = 0;
+    if (sorted == NULL)
+        return tci_arena_error(&job->c->arena, &job->c->err);
+    for (size_t depth = 0; n < all->count; depth++)
+        for (size_t i = 0; i < all->count; i++)
+            if (depth_of(&all->items[i]) == depth)
+                sorted[n++] = all->items[i];
+    if (n > 0)
+        memcpy(all->items, sorted, n * sizeof *sorted);
     return 0;
 }
 
-int cp_run(cp_job *job)
+/* What was written without waiting for the disk is put there now, once for each target. */
+static int sync_targets(cp_job *job, const cp_root *roots, size_t nroots)
+{
+    cli *c = job->c;
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < nroots; i++) {
+        const cp_end *to = &roots[i].to;
+        bool is_new = to->env != NULL && job->counts.files > 0;
+        for (size_t k = 0; k < i; k++)
+            is_new = is_new && roots[k].to.env != to->env;
+        tc_call call = cli_call(c);
+        tc_result_clear(c->result);
+        if (is_new)
+            rc = tc_env_sync(to->env, &call, to->path, &c->err);
+    }
+    return rc < 0 ? tc_err_wrap(&c->err, "the files are there, but perhaps not on the disk yet")
+                  : rc;
+}
+
+int cp_run(cp_job *job, const cp_root *roots, size_t nroots)
 {
     uint64_t total = 0;
-    int rc = make_folders(job);
+    int rc = sort_folders(job);
+    if (rc == 0)
+        rc = make_folders(job);
     if (rc < 0)
         return rc;
     for (size_t i = 0; i < job->files.count; i++)
         total += job->files.items[i].size;
-    cli_progress_start(&job->progress, job->c, "copying", total);
-    copy_files(job);
+    cli_progress_start(&job->progress, job->c, "copying", total, job->files.count);
+    rc = in_parallel(job, &job->files, 0, job->files.count);
     cli_progress_end(&job->progress);
-    if (job->stopped_by != 0)
-        return job->stopped_by;
-    cp_counts *n = &job->counts;
-    if (job->next < job->files.count && n->failed == 0)
-        return tci_err_no_memory(&job->c->err);
-    return 0;
+    return rc == 0 ? sync_targets(job, roots, nroots) : rc;
 }

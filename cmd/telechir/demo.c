@@ -164,9 +164,11 @@ int cmd_demo(cli *c)
         return cli_fail(c);
     if (transport == NULL)
         transport = "stdio";
+    if (strcmp(transport, "ssh") == 0)
+        return demo_over_ssh(c);
     bool is_http = strcmp(transport, "http") == 0;
     if (!is_http && strcmp(transport, "stdio") != 0)
-        return cli_usage(c, "--transport is stdio or http, not '%s'", transport);
+        return cli_usage(c, "--transport is stdio, http or ssh, not '%s'", transport);
     int rc = demo_daemon_start(c, is_http, &d);
     if (rc == 0)
         rc = show(c, &d);

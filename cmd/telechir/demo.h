@@ -18,6 +18,22 @@ typedef struct demo_daemon {
     tci_child child;   /* of http */
 } demo_daemon;
 
+/* The daemon's program: --executable, else beside this one, else what the environment names. In the
+ * command's arena. */
+int demo_find_daemon(cli *c, tc_str *ret) TC_CHECKED;
+/* A port of the loopback that nobody listens on just now. */
+int demo_pick_port(uint16_t *ret_port, tc_err *err) TC_CHECKED;
+/* A moment between two looks, which Ctrl-C ends. */
+void demo_look_later(const cli *c);
+/* Of a child that ended before it answered: c->err with the last line of its log. */
+int demo_ended_early(cli *c, tc_str log, const char *what);
+/* SIGTERM, and SIGKILL when that does not end it in time; nothing when there is none. */
+void demo_end_child(tci_child *child);
+void demo_reap(tci_child *child);
+
+/* The whole of --transport ssh (demo_ssh.c); gives the exit status. */
+int demo_over_ssh(cli *c);
+
 /* Find the program, make the folders, start it, and wait until it answers. On failure
  * demo_daemon_stop still has to be called. */
 int demo_daemon_start(cli *c, bool is_http, demo_daemon *d) TC_CHECKED;

@@ -35,8 +35,7 @@ static bool is_program(tc_str path)
            st.kind == TCI_FILE_KIND_REGULAR && (st.mode & ANY_EXECUTE) != 0;
 }
 
-/* --executable, else telechird beside this program, else what the environment names. */
-static int find_program(cli *c, tc_str *ret)
+int demo_find_daemon(cli *c, tc_str *ret)
 {
     const char *given = cli_value(c, "executable");
     char buf[TCI_PATH_MAX];
@@ -124,8 +123,7 @@ static int start_stdio(cli *c, demo_daemon *d)
 
 /* ---- over http ---- */
 
-/* A port that nobody listens on just now. */
-static int pick_port(uint16_t *ret_port, tc_err *err)
+int demo_pick_port(uint16_t *ret_port, tc_err *err)
 {
     tci_addr addr;
     int fd = -1;
@@ -202,14 +200,13 @@ static int spawn_http(cli *c, demo_daemon *d, tc_str bind)
     return rc < 0 ? tc_err_wrap(&c->err, "cannot start the daemon '%s'", program) : 0;
 }
 
-/* Why the daemon ended before it answered: its own last words. */
-static int ended_early(cli *c, const demo_daemon *d)
+int demo_ended_early(cli *c, tc_str log, const char *what)
 {
     char *text = NULL;
     size_t len = 0;
     tc_err ignored;
     tc_str tail = {0};
-    if (tci_file_read_whole(TCI_FILE_CWD, d->log, 1 << 20, &text, &len, &ignored) == 0) {
+    if (tci_file_read_whole(TCI_FILE_CWD, log, 1 << 20, &text, &len, &ignored) == 0) {
         tail = tci_str_of(text, len);
         while (tail.len > 0 && tail.ptr[tail.len - 1] == '\n')
             tail.len--;
@@ -218,13 +215,12 @@ static int ended_early(cli *c, const demo_daemon *d)
             tail = tci_str_sub(tail, line + 1, SIZE_MAX);
         tail = tci_str_sub(tail, 0, LOG_TAIL);
     }
-    int rc = tc_err_set(&c->err, TC_E_CONNECT, "the daemon ended at once: %.*s", TC_STR_ARG(tail));
+    int rc = tc_err_set(&c->err, TC_E_CONNECT, "%s ended at once: %.*s", what, TC_STR_ARG(tail));
     tci_free(text);
     return rc;
 }
 
-/* A wait that Ctrl-C ends. */
-static void look_later(const cli *c)
+void demo_look_later(const cli *c)
 {
     tci_wake never = {0};
     if (!tc_ctx_is_cancelled(c->ctx))
@@ -256,7 +252,7 @@ static int wait_http(cli *c, demo_daemon *d)
             return 1;
         if (tci_clock_mono_ns() > until)
             return tc_err_wrap(&c->err, "the daemon does not answer");
-        look_later(c);
+        demo_look_later(c);
     }
 }
 
@@ -264,7 +260,7 @@ static int start_http_once(cli *c, demo_daemon *d)
 {
     uint16_t port;
     tc_str bind;
-    int rc = pick_port(&port, &c->err);
+    int rc = demo_pick_port(&port, &c->err);
     if (rc == 0)
         rc = tci_arena_printf(&c->arena, &bind, &c->err, "127.0.0.1:%u", (unsigned)port);
     if (rc == 0)
@@ -282,12 +278,9 @@ static int start_http(cli *c, demo_daemon *d)
         rc = start_http_once(c, d);
         if (rc <= 0)
             return rc;
-        tci_exit ended;
-        bool was_lost;
-        tci_child_reap_wait(&d->child, &ended, &was_lost);
-        d->child = TCI_CHILD_NONE;
+        demo_reap(&d->child);
     }
-    return rc > 0 ? ended_early(c, d) : rc;
+    return rc > 0 ? demo_ended_early(c, d->log, "the daemon") : rc;
 }
 
 /* ---- the whole ---- */
@@ -296,7 +289,7 @@ int demo_daemon_start(cli *c, bool is_http, demo_daemon *d)
 {
     *d = (demo_daemon){.is_http = is_http, .child = TCI_CHILD_NONE};
     d->device_id = TC_STR("env-demo-machine");
-    int rc = find_program(c, &d->program);
+    int rc = demo_find_daemon(c, &d->program);
     if (rc == 0)
         rc = make_folders(c, d);
     if (rc == 0)
@@ -337,27 +330,34 @@ int demo_daemon_adapter(cli *c, const demo_daemon *d, tc_env **ret_env)
     return rc;
 }
 
-static void stop_child(demo_daemon *d)
+void demo_reap(tci_child *child)
+{
+    tci_exit ended;
+    bool was_lost;
+    tci_child_reap_wait(child, &ended, &was_lost);
+    *child = TCI_CHILD_NONE;
+}
+
+void demo_end_child(tci_child *child)
 {
     tci_exit ended;
     bool was_lost;
     int64_t until = tci_clock_mono_ns() + (int64_t)STOP_MS * 1000000;
     tci_wake never = {0};
-    if (d->child.pid == 0)
+    if (child->pid == 0)
         return;
-    (void)tci_child_signal(&d->child, TCI_SIG_TERM);
-    while (!tci_child_peek(&d->child, &ended, &was_lost) && tci_clock_mono_ns() < until)
+    (void)tci_child_signal(child, TCI_SIG_TERM);
+    while (!tci_child_peek(child, &ended, &was_lost) && tci_clock_mono_ns() < until)
         tci_wake_wait(&never, 0, tci_clock_mono_ns() + (int64_t)LOOK_MS * 1000000);
-    (void)tci_child_signal(&d->child, TCI_SIG_KILL);
-    tci_child_reap_wait(&d->child, &ended, &was_lost);
-    d->child = TCI_CHILD_NONE;
+    (void)tci_child_signal(child, TCI_SIG_KILL);
+    demo_reap(child);
 }
 
 void demo_daemon_stop(cli *c, demo_daemon *d)
 {
     tc_device_close(d->device);
     d->device = NULL;
-    stop_child(d);
+    demo_end_child(&d->child);
     /* Ends a child over stdio, and waits for it, before its folder goes. */
     tc_runtime_close(c->rt);
     c->rt = NULL;

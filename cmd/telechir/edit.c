@@ -179,9 +179,10 @@ static int look(cli *c, tc_env *env, edit *e)
     return tc_err_hint(&c->err, "give more of the text around it, or --all");
 }
 
-static int replace(cli *c, const char *path)
+static int replace(cli *c, const char *typed)
 {
-    edit e = {.path = path};
+    edit e = {0};
+    cli_place p;
     const char *method = "";
     const char *old_file = cli_value(c, "old-file"), *new_file = cli_value(c, "new-file");
     if (old_file != NULL && new_file != NULL && strcmp(old_file, "-") == 0 &&
@@ -191,10 +192,12 @@ static int replace(cli *c, const char *path)
         return cli_fail(c);
     if (e.old.len == 0)
         return cli_usage(c, "the old text is empty");
-    tc_env *env = cli_env(c, NULL);
-    if (env == NULL || look(c, env, &e) < 0 || send_edit(c, env, &e, &method) < 0)
+    if (cli_there(c, typed, &p) < 0)
         return cli_fail(c);
-    return say_done(c, path, "replacements", e.n, method);
+    e.path = p.path;
+    if (look(c, p.env, &e) < 0 || send_edit(c, p.env, &e, &method) < 0)
+        return cli_fail(c);
+    return say_done(c, p.path, "replacements", e.n, method);
 }
 
 int cmd_edit(cli *c)
@@ -206,6 +209,6 @@ int cmd_edit(cli *c)
     if (cli_has(c, "old") || cli_has(c, "old-file") || cli_has(c, "new") ||
         cli_has(c, "new-file") || cli_has(c, "all"))
         return cli_usage(c, "--patch goes without --old, --new and --all");
-    tc_env *env = cli_env(c, NULL);
-    return env != NULL ? apply_patch(c, env, c->args[0]) : cli_fail(c);
+    cli_place p;
+    return cli_there(c, c->args[0], &p) == 0 ? apply_patch(c, p.env, p.path) : cli_fail(c);
 }

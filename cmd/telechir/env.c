@@ -19,30 +19,147 @@ tc_call cli_call(cli *c)
     return TC_CALL(c->ctx, c->result);
 }
 
-/* A command's output may be read in many pieces, and each answer repeats the preview: a small one for
- * a daemon of our own. It also keeps more output, and takes more input, than a shared daemon would. */
-static const char exec_limits[] =
-    "{\"limits\":{\"max_request_bytes\":68719476736,\"max_output_preview_bytes\":1024,\"max_output_"
-    "bytes_per_stream\":68719476736,"
-    "\"max_spool_bytes\":137438953472,\"max_device_spool_bytes\":137438953472}}";
+/* What ssh, the login files over there and the deployment say. Any thread. */
+static void on_ssh_log(void *user, tc_str text)
+{
+    const cli *c = user;
+    tci_buf b;
+    tci_buf_init(&b, TCI_BUF_MAX);
+    while (text.len > 0 && (text.ptr[text.len - 1] == '\n' || text.ptr[text.len - 1] == '\r'))
+        text.len--;
+    cli_put_name(&b, text);
+    tc_str line = tci_buf_str(&b);
+    if (line.len > 0)
+        cli_detail(c, "ssh: %.*s", TC_STR_ARG(line));
+    tci_buf_done(&b);
+}
 
-static int create(cli *c, tc_runtime *rt, const cli_target *t, tc_env **ret_env, tc_err *err)
+static int create_local(cli *c, tc_runtime *rt, const cli_target *t, tc_env_options *options,
+                        tc_env **ret_env, tc_err *err)
+{
+    /* As the person who typed the command: from their folder, with all they may do. */
+    tc_local_pi_options local = {.size = sizeof local, .executable = t->executable};
+    int rc = cli_here(c, &options->working_directory, err);
+    return rc == 0 ? tc_env_create_local_pi(rt, options, &local, ret_env, err) : rc;
+}
+
+static int create_ssh(cli *c, tc_runtime *rt, const cli_target *t, const tc_env_options *options,
+                      tc_env **ret_env, tc_err *err)
+{
+    tc_ssh_options ssh = {.size = sizeof ssh,
+                          .daemon = t->executable,
+                          .login_shell = t->is_login_shell,
+                          .log = on_ssh_log,
+                          .log_user = c};
+    int rc = cli_target_ssh(t, &ssh.target, err);
+    return rc == 0 ? tc_env_create_ssh(rt, options, &ssh, ret_env, err) : rc;
+}
+
+int cli_env_create(cli *c, tc_runtime *rt, const cli_target *t, tc_env **ret_env, tc_err *err)
 {
     tc_env_options options = {.size = sizeof options, .environment_id = TC_STR("telechir")};
-    if (t->kind == CLI_TARGET_LOCAL) {
-        /* As the person who typed the command: from their folder, with all they may do. */
-        tc_local_envd_options local = {
-            .size = sizeof local,
-            .executable = t->executable,
-            .device_id = t->device_id,
-            .config_json = c->command->is_exec_like ? tci_str(exec_limits) : TC_STR(""),
-            .full_control = true};
-        int rc = cli_here(c, &options.working_directory, err);
-        return rc == 0 ? tc_env_create_local(rt, &options, &local, ret_env, err) : rc;
-    }
+    if (t->kind == CLI_TARGET_LOCAL)
+        return create_local(c, rt, t, &options, ret_env, err);
+    if (t->kind == CLI_TARGET_SSH)
+        return create_ssh(c, rt, t, &options, ret_env, err);
     tc_http_options http = cli_target_http(t);
     int rc = tc_env_state_make(TC_STR("http_envd"), t->device_id, c->result, &options.state, err);
     return rc == 0 ? tc_env_create_http(rt, &options, &http, ret_env, err) : rc;
+}
+
+/* ---- why it cannot be reached ---- */
+
+static bool says(const tc_err *err, const char *word)
+{
+    tc_str msg = tci_str(err->msg);
+    return tci_str_find(msg, tci_str(word)) < msg.len;
+}
+
+/* The daemon only says that it is not the one asked for: ask which one it is. */
+static void name_both_devices(cli *c, const cli_target *t)
+{
+    tc_http_options http = cli_target_http(t);
+    tc_device *device = NULL;
+    tc_err ignored; /* the first failure stays */
+    if (tc_device_connect_http(c->rt, c->ctx, &http, NULL, &device, &ignored) < 0)
+        return;
+    tc_str id = tc_device_get_info(device)->device_id;
+    if (!tci_str_eq(id, t->device_id)) {
+        (void)tc_err_set(&c->err, TC_E_INCOMPATIBLE,
+                         "the daemon is device '%.*s', and --device-id says '%.*s'", TC_STR_ARG(id),
+                         TC_STR_ARG(t->device_id));
+        (void)tc_err_hint(&c->err, "is that the right address? Its operator knows its device id");
+    }
+    tc_device_close(device);
+}
+
+void cli_explain_reach(cli *c, const cli_target *t)
+{
+    tc_err *err = &c->err;
+    bool is_tls = tci_str_starts(t->form, TC_STR("https:"));
+    tc_str rest = tci_str_sub(t->form, tci_str_find(t->form, TC_STR("://")), SIZE_MAX);
+    if (t->kind == CLI_TARGET_LOCAL && says(err, "before it was ready"))
+        (void)tc_err_hint(err,
+                          "the daemon of 'local' has to be a telechird; --executable names one");
+    if (t->kind != CLI_TARGET_HTTP)
+        return;
+    if (err->code == TC_E_INCOMPATIBLE)
+        name_both_devices(c, t);
+    else if (err->code == TC_E_CONNECT && says(err, "refused"))
+        (void)tc_err_hint(err, "nothing listens there: is telechird running, with this address and "
+                               "port in TELECHIRD_HTTP_BIND?");
+    else if (err->code == TC_E_CONNECT && !is_tls && says(err, "closed the connection before"))
+        (void)tc_err_hint(err, "that port may speak TLS: try https%.*s", TC_STR_ARG(rest));
+    else if (err->code == TC_E_PROTOCOL && is_tls && says(err, "wrong version number"))
+        (void)tc_err_hint(err,
+                          "that port may not speak TLS: http%.*s goes to this machine, and with "
+                          "--allow-plaintext-private-link to another",
+                          TC_STR_ARG(rest));
+}
+
+/* ---- opening ---- */
+
+static void say_opened(const cli *c, const char *text, const tc_env *env)
+{
+    tc_str id = tc_env_device_id(env), session = tc_env_session_id(env), cwd = tc_env_cwd(env);
+    if (session.len > 0)
+        cli_detail(c, "%s: ready, device %.*s, session %.*s, folder %.*s", text, TC_STR_ARG(id),
+                   TC_STR_ARG(session), TC_STR_ARG(cwd));
+    else
+        cli_detail(c, "%s: ready, folder %.*s", text, TC_STR_ARG(cwd));
+}
+
+/* What of the user's ssh configuration does not count, for those who wonder. */
+static void say_ignored(cli *c, const cli_target *t)
+{
+    tc_ssh_target ssh;
+    tc_strs lines;
+    tc_err ignored; /* connecting says what is wrong */
+    if (!c->is_verbose || t->kind != CLI_TARGET_SSH || cli_target_ssh(t, &ssh, &ignored) < 0 ||
+        tc_ssh_ignored(c->rt, c->ctx, c->result, &ssh, &lines, &ignored) < 0)
+        return;
+    for (size_t i = 0; i < lines.count; i++)
+        cli_detail(c, "of the ssh configuration, not used: %.*s", TC_STR_ARG(lines.items[i]));
+}
+
+static tc_env *open_env(cli *c, const char *text)
+{
+    cli_target t;
+    tc_env *env = NULL;
+    if (cli_target_resolve(c, tci_str(text), &t, &c->err) < 0)
+        return NULL;
+    tc_runtime *rt = cli_runtime(c);
+    if (rt == NULL || cli_env_create(c, rt, &t, &env, &c->err) < 0)
+        return NULL;
+    say_ignored(c, &t);
+    if (tc_env_ready(env, c->ctx, &c->err) < 0) {
+        cli_explain_reach(c, &t);
+        (void)tc_err_wrap(&c->err, "cannot use the target '%s'", text);
+        tc_env_release(env);
+        return NULL;
+    }
+    say_opened(c, text, env);
+    return env;
 }
 
 tc_env *cli_env(cli *c, const char *on)
@@ -52,60 +169,59 @@ tc_env *cli_env(cli *c, const char *on)
     for (size_t i = 0; i < c->nenvs; i++)
         if (strcmp(c->envs[i].target, text) == 0)
             return c->envs[i].env;
-    cli_target t;
-    tc_env *env = NULL;
     if (c->nenvs == CLI_ENVS_MAX) {
         (void)tc_err_set(&c->err, TC_E_INVALID, "more than %d targets in one command",
                          CLI_ENVS_MAX);
         return NULL;
     }
-    if (cli_target_resolve(c, tci_str(text), &t, &c->err) < 0)
-        return NULL;
-    tc_runtime *rt = cli_runtime(c);
-    if (rt == NULL || create(c, rt, &t, &env, &c->err) < 0)
-        return NULL;
-    if (tc_env_ready(env, c->ctx, &c->err) < 0) {
-        (void)tc_err_wrap(&c->err, "cannot use the target '%s'", text);
-        tc_env_release(env);
-        return NULL;
-    }
-    cli_detail(c, "%s: device %.*s, session %.*s, folder %.*s", text,
-               TC_STR_ARG(tc_env_device_id(env)), TC_STR_ARG(tc_env_session_id(env)),
-               TC_STR_ARG(tc_env_cwd(env)));
-    c->envs[c->nenvs++] = (cli_opened){text, env};
+    tc_env *env = open_env(c, text);
+    if (env != NULL)
+        c->envs[c->nenvs++] = (cli_opened){text, env};
     return env;
+}
+
+bool cli_is_eip(const tc_env *env)
+{
+    tc_str provider = tc_env_provider(env);
+    return !tci_str_eq(provider, TC_STR("local")) && !tci_str_eq(provider, TC_STR("ssh"));
+}
+
+/* ---- places ---- */
+
+/* Where a path begins behind a full form: ":/" or ":~". */
+static size_t form_end(tc_str text, size_t from)
+{
+    for (size_t i = from; i + 1 < text.len; i++)
+        if (text.ptr[i] == ':' && (text.ptr[i + 1] == '/' || text.ptr[i + 1] == '~'))
+            return i;
+    return text.len;
+}
+
+/* "http://", "ssh:", ... at the start; 0: none. */
+static size_t form_start(tc_str text)
+{
+    static const char *const forms[] = {"http://", "https://", "ssh:", "host:"};
+    for (size_t i = 0; i < TCI_ARRAY_LEN(forms); i++)
+        if (tci_str_starts(text, tci_str(forms[i])))
+            return strlen(forms[i]);
+    return 0;
 }
 
 /* Where the target ends in "TARGET:path"; the length when it is a path here. */
 static size_t place_colon(tc_str text)
 {
-    size_t scheme = tci_str_find(text, TC_STR("://"));
+    size_t form = form_start(text);
     size_t slash = tci_str_find_byte(text, '/');
     size_t colon = tci_str_find_byte(text, ':');
-    if (scheme < slash) {
-        size_t from = scheme + 3;
-        size_t at = tci_str_find(tci_str_sub(text, from, SIZE_MAX), TC_STR(":/"));
-        return from + at < text.len ? from + at : text.len;
-    }
+    if (form > 0)
+        return form_end(text, form);
     return colon < slash ? colon : text.len;
 }
 
-int cli_place_of(cli *c, const char *text, cli_place *ret)
+static int open_place(cli *c, const char *text, size_t colon, cli_place *ret)
 {
-    tc_str whole = tci_str(text);
-    size_t colon = place_colon(whole);
     char *target = NULL;
-    if (tci_str_starts(whole, TC_STR("ssh:")) || tci_str_starts(whole, TC_STR("host:"))) {
-        cli_target t;
-        return cli_target_of_form(c, whole, &t, &c->err);
-    }
-    if (colon == whole.len) {
-        if (tci_str_find(whole, TC_STR("://")) < whole.len && tci_str_starts(whole, TC_STR("http")))
-            return tc_err_set(&c->err, TC_E_INVALID, "a path is missing: write URL:/path");
-        *ret = (cli_place){.is_local = true, .path = text};
-        return 0;
-    }
-    int rc = tci_arena_cstr(&c->arena, tci_str_sub(whole, 0, colon), &target, &c->err);
+    int rc = tci_arena_cstr(&c->arena, tci_str_sub(tci_str(text), 0, colon), &target, &c->err);
     if (rc < 0)
         return rc;
     tc_env *env = cli_env(c, target);
@@ -113,6 +229,46 @@ int cli_place_of(cli *c, const char *text, cli_place *ret)
         return c->err.code;
     const char *path = text + colon + 1;
     *ret = (cli_place){.env = env, .path = *path != '\0' ? path : ".", .target = target};
+    return 0;
+}
+
+static int no_path(cli *c, tc_str whole)
+{
+    cli_target t;
+    int rc = cli_target_of_form(c, whole, &t, &c->err); /* what is wrong with it comes first */
+    if (rc < 0)
+        return rc;
+    bool is_ssh = t.kind == CLI_TARGET_SSH;
+    return tc_err_set(&c->err, TC_E_INVALID, "a path is missing: write %s:/path",
+                      is_ssh ? "ssh:HOST" : "URL");
+}
+
+int cli_place_of(cli *c, const char *text, cli_place *ret)
+{
+    tc_str whole = tci_str(text);
+    size_t colon = place_colon(whole);
+    if (colon < whole.len)
+        return open_place(c, text, colon, ret);
+    if (form_start(whole) > 0)
+        return no_path(c, whole);
+    *ret = (cli_place){.is_local = true, .path = text};
+    return 0;
+}
+
+int cli_there(cli *c, const char *text, cli_place *ret)
+{
+    tc_str whole = tci_str(text);
+    size_t colon = place_colon(whole);
+    tc_str name = tci_str_sub(whole, 0, colon);
+    if (!cli_has(c, "on") && form_start(whole) > 0)
+        return cli_place_of(c, text, ret);
+    if (!cli_has(c, "on") && colon < whole.len &&
+        (tci_str_eq(name, TC_STR("local")) || cli_target_is_saved(c, name)))
+        return open_place(c, text, colon, ret);
+    tc_env *env = cli_env(c, NULL);
+    if (env == NULL)
+        return c->err.code;
+    *ret = (cli_place){.env = env, .path = text};
     return 0;
 }
 

@@ -103,12 +103,12 @@ static int run_on_target(cli *c, const tc_command *command)
 {
     tc_env *env = cli_env(c, NULL);
     if (env == NULL)
-        return cli_fail(c);
+        return exec_no_target(c);
     if (!tc_env_can_exec(env)) {
         (void)tc_err_set(&c->err, TC_E_UNSUPPORTED, "commands are disabled on this target");
         (void)tc_err_hint(&c->err, "its operator can start the daemon with Full Control or a shell "
                                    "profile");
-        return cli_fail(c);
+        return exec_no_target(c);
     }
     return cli_run_command(c, env, command, cli_has(c, "stdin"));
 }

@@ -44,7 +44,7 @@ static bool put_found(cli_listing *l, const cli_root *root, const tc_file_entry 
     return cli_listing_add(l);
 }
 
-static int find_all(cli_listing *l, tc_env *env, const cli_root *root, tc_find_options *o)
+static int find_all(cli_listing *l, const cli_root *root, tc_find_options *o)
 {
     cli *c = l->c;
     for (;;) {
@@ -56,7 +56,8 @@ static int find_all(cli_listing *l, tc_env *env, const cli_root *root, tc_find_o
             l->is_cut = true;
             return 0;
         }
-        int rc = tc_env_find(env, &call, root->absolute, tci_str(c->args[0]), o, &page, &c->err);
+        int rc =
+            tc_env_find(root->env, &call, root->absolute, tci_str(c->args[0]), o, &page, &c->err);
         if (rc < 0)
             return tc_err_wrap(&c->err, "cannot search below '%s'", root->typed);
         for (size_t i = 0; i < page.count; i++)
@@ -80,11 +81,8 @@ int cmd_find(cli *c)
                          .is_flat = cli_has(c, "flat")};
     if (!cli_want_args(c, 1, 2) || read_kinds(c, &o.kinds) < 0 || !cli_listing_init(&l, c))
         return cli_fail(c);
-    tc_env *env = cli_env(c, NULL);
-    if (env == NULL)
-        return cli_fail(c);
-    int rc = cli_root_of(c, env, c->nargs > 1 ? c->args[1] : ".", &root);
+    int rc = cli_root_of(c, c->nargs > 1 ? c->args[1] : ".", &root);
     if (rc == 0)
-        rc = find_all(&l, env, &root, &o);
+        rc = find_all(&l, &root, &o);
     return cli_listing_end(&l, rc);
 }

@@ -102,7 +102,7 @@ static bool put_match(grep *g, const tc_search_match *m)
     return cli_listing_add(&g->l);
 }
 
-static int search_root(grep *g, tc_env *env, tc_search_options o)
+static int search_root(grep *g, tc_search_options o)
 {
     cli *c = g->l.c;
     for (;;) {
@@ -114,8 +114,8 @@ static int search_root(grep *g, tc_env *env, tc_search_options o)
             g->l.is_cut = true;
             return 0;
         }
-        int rc =
-            tc_env_search(env, &call, g->root->absolute, tci_str(c->args[0]), &o, &page, &c->err);
+        int rc = tc_env_search(g->root->env, &call, g->root->absolute, tci_str(c->args[0]), &o,
+                               &page, &c->err);
         if (rc < 0)
             return tc_err_wrap(&c->err, "cannot search '%s'", g->root->typed);
         for (size_t i = 0; i < page.count; i++)
@@ -156,17 +156,14 @@ int cmd_grep(cli *c)
     if (!cli_want_args(c, 1, SIZE_MAX) || read_options(c, &o, &g.context) < 0 ||
         !cli_listing_init(&g.l, c))
         return cli_fail(c);
-    tc_env *env = cli_env(c, NULL);
-    if (env == NULL)
-        return cli_fail(c);
     tci_buf_init(&g.path, TCI_BUF_MAX);
     tci_buf_init(&g.after, TCI_BUF_MAX);
     g.root = &root;
     int rc = 0;
     for (size_t i = 1; rc == 0 && (i < c->nargs || i == 1); i++) {
-        rc = cli_root_of(c, env, i < c->nargs ? c->args[i] : ".", &root);
+        rc = cli_root_of(c, i < c->nargs ? c->args[i] : ".", &root);
         if (rc == 0)
-            rc = search_root(&g, env, o);
+            rc = search_root(&g, o);
         new_file(&g, TC_STR(""));
     }
     int status = cli_listing_end(&g.l, rc);

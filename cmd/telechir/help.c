@@ -65,6 +65,8 @@ int cli_help(cli *c, const cli_command *command)
         put_options(&b, "Where", &cli_on_option, 1);
     if (command->takes_target || command->takes_link)
         put_options(&b, "How to reach it", cli_target_options, cli_ntarget_options);
+    if (command->takes_target || command->takes_link || command->takes_ssh)
+        put_options(&b, "Over ssh", cli_ssh_options, cli_nssh_options);
     put_options(&b, "Everywhere", cli_common_options, cli_ncommon_options);
     return print(c, &b);
 }
@@ -80,10 +82,10 @@ int cli_overview(cli *c)
         if (!cli_commands[i].is_hidden)
             tci_buf_printf(&b, "  %-12s %s\n", cli_commands[i].name, cli_commands[i].summary);
     tci_buf_append_str(
-        &b,
-        TC_STR("\nA target is `local`, `http://HOST:PORT`, `https://HOST[:PORT]`, or a name saved "
-               "with\n`telechir target add`. `telechir COMMAND --help` says more. Try `telechir "
-               "demo`.\n"));
+        &b, TC_STR("\nA target is `local`, `ssh:[USER@]HOST[:PORT]` (`telechir trust` it first),\n"
+                   "`http://HOST:PORT`, `https://HOST[:PORT]`, or a name saved with `telechir "
+                   "target add`.\n"
+                   "`telechir COMMAND --help` says more. Try `telechir demo`.\n"));
     return print(c, &b);
 }
 
@@ -185,10 +187,15 @@ static const char manual_head[] =
     "[option...] [argument...]\n"
     ".SH DESCRIPTION\n"
     "Runs commands and reads, writes and copies files where a telechird daemon runs. A target is\n"
-    "`local` (this machine, through a daemon child, with all that you may do), `http://HOST:PORT` "
-    "or\n"
-    "`https://HOST[:PORT]` (a daemon that is running already; with \\-\\-device\\-id and\n"
-    "\\-\\-credential\\-file), or a name saved with `telechir target add`.\n"
+    "`local` (this machine, through a daemon child, with all that you may do),\n"
+    "`ssh:[USER@]HOST[:PORT]` (any Linux machine that ssh reaches; the daemon is put there and "
+    "checked\n"
+    "at every start; `telechir trust` its key first), `http://HOST:PORT` or `https://HOST[:PORT]` "
+    "(a\n"
+    "daemon that is running already; with \\-\\-device\\-id and \\-\\-credential\\-file), or a "
+    "name "
+    "saved\n"
+    "with `telechir target add`.\n"
     ".SH COMMANDS\n";
 
 static const char manual_status[] =
@@ -204,7 +211,18 @@ static const char manual_status[] =
     "$XDG_CONFIG_HOME/telechir/targets.json (or ~/.config/telechir/targets.json): saved targets, "
     "mode\n"
     "0600. A credential is saved only as the path of its file.\n"
+    ".PP\n"
+    "known_hosts in the same folder: host keys trusted for ssh targets, mode 0600. A key is kept "
+    "under\n"
+    "the host's name in lower case, or [host]:port when a port other than 22 is given, whatever "
+    "the\n"
+    "user, unless \\-\\-host\\-key\\-alias names another.\n"
     ".SH ENVIRONMENT\n"
+    "TELECHIR_DAEMONS: folder with the daemon programs that are put on machines behind ssh; else\n"
+    "daemons beside telechir, ../lib/telechir/daemons from there, or the daemon of `local` for "
+    "machines\n"
+    "of this kind.\n"
+    ".PP\n"
     "TELECHIRD_EXECUTABLE, A13N_ENVD_EXECUTABLE: the daemon of `local` when there is no telechird\n"
     "beside telechir. HTTPS_PROXY, NO_PROXY: for https targets. A13N_OUTBOUND_TLS_VERIFY=false: "
     "as\n"
@@ -221,6 +239,8 @@ int cmd_manual(cli *c)
     tci_buf_append_str(&b, TC_STR(".SH TARGET OPTIONS\n"));
     put_roff_options(&b, &cli_on_option, 1);
     put_roff_options(&b, cli_target_options, cli_ntarget_options);
+    tci_buf_append_str(&b, TC_STR(".SH OPTIONS OF SSH TARGETS\n"));
+    put_roff_options(&b, cli_ssh_options, cli_nssh_options);
     tci_buf_append_str(&b, TC_STR(".SH COMMON OPTIONS\n"));
     put_roff_options(&b, cli_common_options, cli_ncommon_options);
     tci_buf_append_str(&b, tci_str(manual_status));

@@ -7,7 +7,7 @@ enum { WRITE_AT = 64 * 1024 };
 
 bool cli_listing_init(cli_listing *l, cli *c)
 {
-    *l = (cli_listing){.c = c};
+    *l = (cli_listing){.c = c, .cut_by = "as --max says"};
     tci_buf_init(&l->buf, TCI_BUF_MAX);
     return cli_number(c, "max", 1, 0, &l->max);
 }
@@ -57,18 +57,21 @@ int cli_listing_end(cli_listing *l, int rc)
     if (!is_fine)
         return cli_fail(c);
     if (l->is_cut)
-        cli_say(c, "cut after %llu, as --max says", (unsigned long long)l->nshown);
+        cli_say(c, "cut after %llu: %s", (unsigned long long)l->nshown, l->cut_by);
     if (l->nomitted > 0)
         cli_warn(c, "%llu names that are not UTF-8 are left out", (unsigned long long)l->nomitted);
     return CLI_OK;
 }
 
-int cli_root_of(cli *c, tc_env *env, const char *typed, cli_root *ret)
+int cli_root_of(cli *c, const char *typed, cli_root *ret)
 {
-    ret->typed = typed;
-    return tc_env_absolute_path(env, tci_str(typed), c->result, &ret->absolute, &c->err) == 0
-               ? tci_arena_dup(&c->arena, ret->absolute, &ret->absolute, &c->err)
-               : c->err.code;
+    cli_place p;
+    int rc = cli_there(c, typed, &p);
+    if (rc < 0)
+        return rc;
+    *ret = (cli_root){.typed = typed, .env = p.env};
+    rc = tc_env_absolute_path(p.env, tci_str(p.path), c->result, &ret->absolute, &c->err);
+    return rc == 0 ? tci_arena_dup(&c->arena, ret->absolute, &ret->absolute, &c->err) : rc;
 }
 
 void cli_put_below(tci_buf *b, const cli_root *root, tc_str path)
@@ -83,7 +86,7 @@ void cli_put_below(tci_buf *b, const cli_root *root, tc_str path)
         rest = tci_str_sub(rest, 1, SIZE_MAX);
     if (!tci_str_eq(typed, TC_STR("."))) {
         cli_put_name(b, typed);
-        if (rest.len > 0 && !tci_str_ends(typed, TC_STR("/")))
+        if (rest.len > 0 && !tci_str_ends(typed, TC_STR("/")) && !tci_str_ends(typed, TC_STR(":")))
             tci_buf_append_byte(b, '/');
     }
     cli_put_name(b, rest);

@@ -13,6 +13,7 @@ typedef struct cli_listing {
     uint64_t max, nshown; /* max 0: none */
     uint64_t nomitted;    /* names that are not UTF-8 */
     bool is_cut;
+    const char *cut_by; /* what said so */
 } cli_listing;
 
 /* --max is read. false: c->err. */
@@ -24,12 +25,13 @@ bool cli_listing_add(cli_listing *l);
 /* Write the rest, say what is missing. rc < 0: report c->err. Gives the exit status. */
 int cli_listing_end(cli_listing *l, int rc);
 
-/* A root as it was typed, and as the target knows it. */
+/* A root as it was typed, and as its target knows it. */
 typedef struct cli_root {
     const char *typed;
+    tc_env *env;
     tc_str absolute;
 } cli_root;
-int cli_root_of(cli *c, tc_env *env, const char *typed, cli_root *ret) TC_CHECKED;
+int cli_root_of(cli *c, const char *typed, cli_root *ret) TC_CHECKED;
 /* path, which is below root, as somebody who typed the root would write it. */
 void cli_put_below(tci_buf *b, const cli_root *root, tc_str path);
 

@@ -62,22 +62,26 @@ static int list_folder(cli_listing *l, tc_env *env, const char *path)
     }
 }
 
-static int list_path(cli_listing *l, tc_env *env, const char *path)
+static int list_path(cli_listing *l, const char *typed)
 {
     cli *c = l->c;
+    cli_place p;
     tc_file_info info;
     tc_call call = cli_call(c);
-    int rc = tc_env_stat(env, &call, tci_str(path), true, &info, &c->err);
-    if (rc == TC_E_NOT_FOUND) /* a link that leads nowhere is an entry too */
-        rc = tc_env_stat(env, &call, tci_str(path), false, &info, &c->err);
+    int rc = cli_there(c, typed, &p);
     if (rc < 0)
-        return tc_err_wrap(&c->err, "cannot list '%s'", path);
+        return rc;
+    rc = tc_env_stat(p.env, &call, tci_str(p.path), true, &info, &c->err);
+    if (rc == TC_E_NOT_FOUND) /* a link that leads nowhere is an entry too */
+        rc = tc_env_stat(p.env, &call, tci_str(p.path), false, &info, &c->err);
+    if (rc < 0)
+        return tc_err_wrap(&c->err, "cannot list '%s'", typed);
     if (info.kind != TC_FILE_DIRECTORY)
-        return put_entry(l, tci_str(path), &info) ? 0 : c->err.code;
+        return put_entry(l, tci_str(typed), &info) ? 0 : c->err.code;
     if (c->nargs > 1 && !c->is_json)
-        tci_buf_printf(&l->buf, "%s%s:\n", l->nshown > 0 ? "\n" : "", path);
-    rc = list_folder(l, env, path);
-    return rc < 0 ? tc_err_wrap(&c->err, "cannot list '%s'", path) : 0;
+        tci_buf_printf(&l->buf, "%s%s:\n", l->nshown > 0 ? "\n" : "", typed);
+    rc = list_folder(l, p.env, p.path);
+    return rc < 0 ? tc_err_wrap(&c->err, "cannot list '%s'", typed) : 0;
 }
 
 int cmd_ls(cli *c)
@@ -85,11 +89,8 @@ int cmd_ls(cli *c)
     cli_listing l;
     if (!cli_want_args(c, 0, SIZE_MAX) || !cli_listing_init(&l, c))
         return cli_fail(c);
-    tc_env *env = cli_env(c, NULL);
-    if (env == NULL)
-        return cli_fail(c);
-    int rc = c->nargs == 0 ? list_path(&l, env, ".") : 0;
+    int rc = c->nargs == 0 ? list_path(&l, ".") : 0;
     for (size_t i = 0; rc == 0 && i < c->nargs; i++)
-        rc = list_path(&l, env, c->args[i]);
+        rc = list_path(&l, c->args[i]);
     return cli_listing_end(&l, rc);
 }

@@ -25,14 +25,14 @@ int cmd_mkdir(cli *c)
     int status = CLI_OK;
     if (!cli_want_args(c, 1, SIZE_MAX))
         return cli_fail(c);
-    tc_env *env = cli_env(c, NULL);
-    if (env == NULL)
-        return cli_fail(c);
     for (size_t i = 0; i < c->nargs; i++) {
+        cli_place p;
         tc_call call = cli_call(c);
-        int rc = tc_env_mkdir(env, &call, tci_str(c->args[i]), with_parents, with_parents, &c->err);
+        if (cli_there(c, c->args[i], &p) < 0)
+            return cli_fail(c);
+        int rc = tc_env_mkdir(p.env, &call, tci_str(p.path), with_parents, with_parents, &c->err);
         if (rc == 0)
-            rc = say_made(c, c->args[i]);
+            rc = say_made(c, p.path);
         if (rc == 0)
             continue;
         (void)tc_err_wrap(&c->err, "cannot make '%s'", c->args[i]);

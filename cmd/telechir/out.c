@@ -246,6 +246,8 @@ int cli_fail(cli *c)
     if (cli_caught() != 0)
         cli_warn(c, "interrupted%s%s", err->code == TC_E_CANCELLED ? "" : ": ",
                  err->code == TC_E_CANCELLED ? "" : err->msg);
+    else if (status == CLI_OURS) /* the status says no kind, so the message does */
+        cli_warn(c, "%s (%s)", err->msg, tc_code_name(err->code));
     else
         cli_warn(c, "%s", err->msg);
     if (err->hint[0] != '\0')

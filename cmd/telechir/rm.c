@@ -23,8 +23,10 @@ static int say_removed(cli *c, const char *path, uint64_t nremoved)
     return is_fine ? 0 : c->err.code;
 }
 
-static int remove_one(cli *c, tc_env *env, const char *path, uint64_t max_entries)
+static int remove_one(cli *c, const cli_place *p, uint64_t max_entries)
 {
+    tc_env *env = p->env;
+    const char *path = p->path;
     tc_call call = cli_call(c);
     tc_file_info info;
     uint64_t nremoved = 0;
@@ -55,11 +57,11 @@ int cmd_rm(cli *c)
     if (!cli_want_args(c, 1, SIZE_MAX) ||
         !cli_number(c, "max-entries", 1, ENTRIES_MAX, &max_entries))
         return cli_fail(c);
-    tc_env *env = cli_env(c, NULL);
-    if (env == NULL)
-        return cli_fail(c);
     for (size_t i = 0; i < c->nargs; i++) {
-        if (remove_one(c, env, c->args[i], max_entries) == 0)
+        cli_place p;
+        if (cli_there(c, c->args[i], &p) < 0)
+            return cli_fail(c);
+        if (remove_one(c, &p, max_entries) == 0)
             continue;
         (void)tc_err_wrap(&c->err, "cannot remove '%s'", c->args[i]);
         status = cli_fail(c);

@@ -6,25 +6,43 @@
 #define TCI_CLI_TARGET_H
 
 #include "cli.h"
+#include <telechir/ssh.h>
 
-typedef enum cli_target_kind { CLI_TARGET_LOCAL, CLI_TARGET_HTTP } cli_target_kind;
+typedef enum cli_target_kind { CLI_TARGET_LOCAL, CLI_TARGET_HTTP, CLI_TARGET_SSH } cli_target_kind;
 
+/* Paths are absolute. executable: of local the daemon, of ssh what is put there (tc_ssh_options). */
 typedef struct cli_target {
     cli_target_kind kind;
-    tc_str form; /* "local", "https://host" */
+    tc_str form; /* "local", "https://host", "ssh:me@host:22" */
     tc_str device_id, credential_file, ca_file, executable;
     bool is_insecure, is_plaintext_allowed;
+    tc_str known_hosts, host_key_alias, identity, ssh_config;
+    bool is_login_shell;
 } cli_target;
 
 /* A full form, or a saved name; then what the options of the command line say. INVALID (not a
- * target, a credential in the URL, something missing), UNSUPPORTED (ssh:, host:), NOT_FOUND. */
+ * target, a credential in the URL, something missing, host:), NOT_FOUND. */
 int cli_target_resolve(cli *c, tc_str text, cli_target *ret, tc_err *err) TC_CHECKED;
 /* The same without looking at saved names. */
 int cli_target_of_form(cli *c, tc_str form, cli_target *ret, tc_err *err) TC_CHECKED;
+/* Is there a saved target of this name? A file that cannot be read has none. */
+bool cli_target_is_saved(cli *c, tc_str name);
+/* A machine as `trust` takes it: the name of a saved ssh target, or [ssh:][user@]host[:port]. */
+int cli_target_of_host(cli *c, tc_str text, cli_target *ret, tc_err *err) TC_CHECKED;
 /* How the EIP client is to connect. */
 tc_http_options cli_target_http(const cli_target *t);
+/* How ssh is to connect; INVALID. */
+int cli_target_ssh(const cli_target *t, tc_ssh_target *ret, tc_err *err) TC_CHECKED;
+/* An environment that is not ready yet (env.c). */
+int cli_env_create(cli *c, tc_runtime *rt, const cli_target *t, tc_env **ret_env,
+                   tc_err *err) TC_CHECKED;
+/* c->err is why it did not become ready: say more where the failure alone does not help (env.c). */
+void cli_explain_reach(cli *c, const cli_target *t);
 /* The working folder of this process, absolute; in the command's arena. */
 int cli_here(cli *c, tc_str *ret, tc_err *err) TC_CHECKED;
+
+/* `telechir target check` (target_check.c). */
+int cli_target_look(cli *c);
 
 /* ---- the file (target_store.c) ---- */
 

@@ -51,16 +51,11 @@ static int check_url(tc_str form, tc_err *err)
     return tc_err_hint(err, "write http://HOST:PORT or https://HOST, without a path");
 }
 
-static int not_yet(tc_str form, tc_err *err)
+static int not_yet(tc_err *err)
 {
-    bool is_ssh = tci_str_starts(form, TC_STR("ssh:"));
-    tc_err_set(err, TC_E_INVALID, "'%s' targets are not available in this version",
-               is_ssh ? "ssh:" : "host:");
-    return is_ssh
-               ? tc_err_hint(err, "run telechird there with TELECHIRD_TRANSPORT=http, forward "
-                                  "its port (ssh -L), and use http://127.0.0.1:PORT")
-               : tc_err_hint(err, "run telechird there with TELECHIRD_TRANSPORT=http and use its "
-                                  "https:// address");
+    tc_err_set(err, TC_E_INVALID, "'host:' targets are not available in this version");
+    return tc_err_hint(err, "use ssh:[USER@]HOST[:PORT], or run telechird there with "
+                            "TELECHIRD_TRANSPORT=http and use its https:// address");
 }
 
 static bool is_http(tc_str s)
@@ -71,15 +66,26 @@ static bool is_http(tc_str s)
 static int apply_options(cli *c, cli_target *t, tc_err *err)
 {
     tc_str device_id = tci_str(cli_value(c, "device-id"));
+    tc_str alias = tci_str(cli_value(c, "host-key-alias"));
     if (device_id.len > 0)
         t->device_id = device_id;
-    int rc = absolute(c, "credential-file", &t->credential_file, err);
-    if (rc == 0)
-        rc = absolute(c, "ca-file", &t->ca_file, err);
-    if (rc == 0)
-        rc = absolute(c, "executable", &t->executable, err);
+    if (alias.len > 0)
+        t->host_key_alias = alias;
+    const struct {
+        const char *option;
+        tc_str *path;
+    } paths[] = {{"credential-file", &t->credential_file},
+                 {"ca-file", &t->ca_file},
+                 {"executable", &t->executable},
+                 {"known-hosts", &t->known_hosts},
+                 {"identity", &t->identity},
+                 {"ssh-config", &t->ssh_config}};
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < TCI_ARRAY_LEN(paths); i++)
+        rc = absolute(c, paths[i].option, paths[i].path, err);
     t->is_insecure = t->is_insecure || cli_has(c, "insecure");
     t->is_plaintext_allowed = t->is_plaintext_allowed || cli_has(c, "allow-plaintext-private-link");
+    t->is_login_shell = t->is_login_shell || cli_has(c, "login-shell");
     return rc;
 }
 
@@ -93,13 +99,49 @@ tc_http_options cli_target_http(const cli_target *t)
                              .allow_plaintext_private_link = t->is_plaintext_allowed};
 }
 
-static int check_target(const cli_target *t, tc_err *err)
+int cli_target_ssh(const cli_target *t, tc_ssh_target *ret, tc_err *err)
 {
-    if (t->kind == CLI_TARGET_LOCAL) {
-        if (t->credential_file.len == 0 && t->ca_file.len == 0 && !t->is_insecure)
-            return 0;
-        return tc_err_set(err, TC_E_INVALID, "'local' takes no credential and no certificate");
-    }
+    tc_ssh_target ssh = {.size = sizeof ssh,
+                         .known_hosts_file = t->known_hosts,
+                         .host_key_alias = t->host_key_alias,
+                         .identity_file = t->identity,
+                         .config_file = t->ssh_config};
+    int rc = tc_ssh_target_parse(t->form, &ssh, err);
+    if (rc == 0)
+        rc = tc_ssh_target_check(&ssh, err);
+    if (rc == 0)
+        *ret = ssh;
+    return rc;
+}
+
+/* An option that means nothing for this kind of target was meant for another one. */
+static int check_options(const cli_target *t, tc_err *err)
+{
+    enum { LOCAL = 1 << CLI_TARGET_LOCAL, HTTP = 1 << CLI_TARGET_HTTP, SSH = 1 << CLI_TARGET_SSH };
+    const struct {
+        const char *option;
+        bool is_given;
+        unsigned kinds;
+    } all[] = {{"device-id", t->device_id.len > 0, HTTP},
+               {"credential-file", t->credential_file.len > 0, HTTP},
+               {"ca-file", t->ca_file.len > 0, HTTP},
+               {"insecure", t->is_insecure, HTTP},
+               {"allow-plaintext-private-link", t->is_plaintext_allowed, HTTP},
+               {"executable", t->executable.len > 0, LOCAL | SSH},
+               {"known-hosts", t->known_hosts.len > 0, SSH},
+               {"host-key-alias", t->host_key_alias.len > 0, SSH},
+               {"identity", t->identity.len > 0, SSH},
+               {"ssh-config", t->ssh_config.len > 0, SSH},
+               {"login-shell", t->is_login_shell, SSH}};
+    for (size_t i = 0; i < TCI_ARRAY_LEN(all); i++)
+        if (all[i].is_given && (all[i].kinds & 1u << t->kind) == 0)
+            return tc_err_set(err, TC_E_INVALID, "--%s means nothing for '%.*s'", all[i].option,
+                              TC_STR_ARG(t->form));
+    return 0;
+}
+
+static int check_http(const cli_target *t, tc_err *err)
+{
     int rc = check_url(t->form, err);
     if (rc < 0)
         return rc;
@@ -108,30 +150,56 @@ static int check_target(const cli_target *t, tc_err *err)
                    t->device_id.len == 0 ? "--device-id ID" : "--credential-file FILE");
         return tc_err_hint(err, "its operator gives you the device id and the credential");
     }
-    if (t->executable.len > 0)
-        return tc_err_set(err, TC_E_INVALID, "--executable is for 'local' only");
     tc_http_options http = cli_target_http(t);
     return tc_http_options_check(&http, err);
+}
+
+static int check_ssh(const cli_target *t, tc_err *err)
+{
+    tc_ssh_target ssh;
+    if (cli_target_ssh(t, &ssh, err) == 0)
+        return 0;
+    if (err->hint[0] == '\0')
+        (void)tc_err_hint(err, "write ssh:[USER@]HOST[:PORT]");
+    return err->code;
+}
+
+static int check_target(const cli_target *t, tc_err *err)
+{
+    int rc = 0;
+    if (t->kind == CLI_TARGET_HTTP)
+        rc = check_http(t, err);
+    else if (t->kind == CLI_TARGET_SSH)
+        rc = check_ssh(t, err);
+    return rc == 0 ? check_options(t, err) : rc;
+}
+
+#define FORMS "forms: local, ssh:[USER@]HOST[:PORT], http://HOST:PORT, https://HOST[:PORT]"
+
+static int no_target(tc_str form, tc_err *err)
+{
+    /* With a colon it may be anything, a credential too, so it is not repeated. */
+    if (tci_str_find_byte(form, ':') < form.len) {
+        tc_err_set(err, TC_E_INVALID, "not a target: no such form");
+        return tc_err_hint(err, FORMS);
+    }
+    tc_err_set(err, TC_E_INVALID, "'%.*s' is no target", TC_STR_ARG(form));
+    return tc_err_hint(err, FORMS "; saved names: telechir target list");
 }
 
 int cli_target_of_form(cli *c, tc_str form, cli_target *ret, tc_err *err)
 {
     cli_target t = {.form = form};
-    if (tci_str_starts(form, TC_STR("ssh:")) || tci_str_starts(form, TC_STR("host:")))
-        return not_yet(form, err);
+    if (tci_str_starts(form, TC_STR("host:")))
+        return not_yet(err);
     if (is_http(form)) {
         t.kind = CLI_TARGET_HTTP;
         if (tci_str_ends(form, TC_STR("/")))
             t.form = tci_str_sub(form, 0, form.len - 1);
+    } else if (tci_str_starts(form, TC_STR("ssh:"))) {
+        t.kind = CLI_TARGET_SSH;
     } else if (!tci_str_eq(form, TC_STR("local"))) {
-        /* It may be anything, a credential too, so it is not repeated. */
-        if (tci_str_find_byte(form, ':') < form.len) {
-            tc_err_set(err, TC_E_INVALID, "not a target: no such form");
-            return tc_err_hint(err, "forms: local, http://HOST:PORT, https://HOST[:PORT]");
-        }
-        tc_err_set(err, TC_E_INVALID, "'%.*s' is no target", TC_STR_ARG(form));
-        return tc_err_hint(err, "forms: local, http://HOST:PORT, https://HOST[:PORT]; saved names: "
-                                "telechir target list");
+        return no_target(form, err);
     }
     int rc = apply_options(c, &t, err);
     if (rc == 0)
@@ -139,6 +207,29 @@ int cli_target_of_form(cli *c, tc_str form, cli_target *ret, tc_err *err)
     if (rc == 0)
         *ret = t;
     return rc;
+}
+
+bool cli_target_is_saved(cli *c, tc_str name)
+{
+    cli_targets saved;
+    tc_err ignored; /* whoever needs the target says what is wrong with the file */
+    return name.len > 0 && cli_targets_load(c, &saved, &ignored) == 0 &&
+           cli_targets_get(&saved, name) != NULL;
+}
+
+int cli_target_of_host(cli *c, tc_str text, cli_target *ret, tc_err *err)
+{
+    bool is_full = tci_str_starts(text, TC_STR("ssh:"));
+    if (!is_full && cli_target_is_saved(c, text)) {
+        int rc = cli_target_resolve(c, text, ret, err);
+        if (rc == 0 && ret->kind != CLI_TARGET_SSH)
+            return tc_err_set(err, TC_E_INVALID, "the saved target '%.*s' is '%.*s', not over ssh",
+                              TC_STR_ARG(text), TC_STR_ARG(ret->form));
+        return rc;
+    }
+    tc_str form = text;
+    int rc = is_full ? 0 : tci_arena_printf(&c->arena, &form, err, "ssh:%.*s", TC_STR_ARG(text));
+    return rc == 0 ? cli_target_of_form(c, form, ret, err) : rc;
 }
 
 int cli_target_resolve(cli *c, tc_str text, cli_target *ret, tc_err *err)

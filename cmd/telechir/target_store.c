@@ -136,19 +136,47 @@ static bool flag_member(const tci_json *v, const char *key)
     return m != NULL && tci_json_as_bool(m, &is_set) && is_set;
 }
 
+/* What is saved besides the form. */
+static const struct {
+    const char *key;
+    size_t at;
+} texts[] = {{"device_id", offsetof(cli_target, device_id)},
+             {"credential_file", offsetof(cli_target, credential_file)},
+             {"ca_file", offsetof(cli_target, ca_file)},
+             {"executable", offsetof(cli_target, executable)},
+             {"known_hosts", offsetof(cli_target, known_hosts)},
+             {"host_key_alias", offsetof(cli_target, host_key_alias)},
+             {"identity", offsetof(cli_target, identity)},
+             {"ssh_config", offsetof(cli_target, ssh_config)}},
+  flags[] = {{"insecure", offsetof(cli_target, is_insecure)},
+             {"allow_plaintext_private_link", offsetof(cli_target, is_plaintext_allowed)},
+             {"login_shell", offsetof(cli_target, is_login_shell)}};
+
+static tc_str *text_at(cli_target *t, size_t i)
+{
+    return (tc_str *)(void *)((char *)t + texts[i].at);
+}
+
+static bool *flag_at(cli_target *t, size_t i)
+{
+    return (bool *)(void *)((char *)t + flags[i].at);
+}
+
 int cli_target_of_json(const tci_json *v, cli_target *ret, tc_err *err)
 {
     cli_target t = {0};
     text_member(v, "form", &t.form);
     if (t.form.len == 0)
         return tc_err_set(err, TC_E_PARSE, "a saved target without a form");
-    t.kind = tci_str_eq(t.form, TC_STR("local")) ? CLI_TARGET_LOCAL : CLI_TARGET_HTTP;
-    text_member(v, "device_id", &t.device_id);
-    text_member(v, "credential_file", &t.credential_file);
-    text_member(v, "ca_file", &t.ca_file);
-    text_member(v, "executable", &t.executable);
-    t.is_insecure = flag_member(v, "insecure");
-    t.is_plaintext_allowed = flag_member(v, "allow_plaintext_private_link");
+    t.kind = CLI_TARGET_HTTP;
+    if (tci_str_eq(t.form, TC_STR("local")))
+        t.kind = CLI_TARGET_LOCAL;
+    else if (tci_str_starts(t.form, TC_STR("ssh:")))
+        t.kind = CLI_TARGET_SSH;
+    for (size_t i = 0; i < TCI_ARRAY_LEN(texts); i++)
+        text_member(v, texts[i].key, text_at(&t, i));
+    for (size_t i = 0; i < TCI_ARRAY_LEN(flags); i++)
+        *flag_at(&t, i) = flag_member(v, flags[i].key);
     *ret = t;
     return 0;
 }
@@ -156,18 +184,13 @@ int cli_target_of_json(const tci_json *v, cli_target *ret, tc_err *err)
 void cli_target_put(tci_buf *b, bool *first, const cli_target *t)
 {
     cli_json_str(b, first, "form", t->form);
-    if (t->device_id.len > 0)
-        cli_json_str(b, first, "device_id", t->device_id);
-    if (t->credential_file.len > 0)
-        cli_json_str(b, first, "credential_file", t->credential_file);
-    if (t->ca_file.len > 0)
-        cli_json_str(b, first, "ca_file", t->ca_file);
-    if (t->executable.len > 0)
-        cli_json_str(b, first, "executable", t->executable);
-    if (t->is_insecure)
-        cli_json_bool(b, first, "insecure", true);
-    if (t->is_plaintext_allowed)
-        cli_json_bool(b, first, "allow_plaintext_private_link", true);
+    cli_target copy = *t;
+    for (size_t i = 0; i < TCI_ARRAY_LEN(texts); i++)
+        if (text_at(&copy, i)->len > 0)
+            cli_json_str(b, first, texts[i].key, *text_at(&copy, i));
+    for (size_t i = 0; i < TCI_ARRAY_LEN(flags); i++)
+        if (*flag_at(&copy, i))
+            cli_json_bool(b, first, flags[i].key, true);
 }
 
 /* ---- changing ---- */

@@ -58,10 +58,10 @@ int cmd_write(cli *c)
     tc_transfer t;
     if (!cli_want_args(c, 1, 1) || read_mode(c, &o) < 0)
         return cli_fail(c);
-    tc_env *env = cli_env(c, NULL);
-    if (env == NULL)
+    cli_place p;
+    if (cli_there(c, c->args[0], &p) < 0)
         return cli_fail(c);
-    if (write_it(c, env, tci_str(c->args[0]), &o, &t) < 0) {
+    if (write_it(c, p.env, tci_str(p.path), &o, &t) < 0) {
         (void)tc_err_wrap(&c->err, "cannot write '%s'", c->args[0]);
         return cli_fail(c);
     }
@@ -73,7 +73,7 @@ int cmd_write(cli *c)
     bool first = true;
     tci_buf_init(&b, TCI_BUF_MAX);
     tci_buf_append_byte(&b, '{');
-    cli_json_str(&b, &first, "path", tci_str(c->args[0]));
+    cli_json_str(&b, &first, "path", tci_str(p.path));
     cli_json_u64(&b, &first, "bytes", t.nbytes);
     cli_json_str(&b, &first, "sha256", tci_str(t.sha256));
     tci_buf_append_byte(&b, '}');

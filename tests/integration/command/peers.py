@@ -34,9 +34,12 @@ def wait_for_port(port, process):
 
 
 class HttpDaemon:
-    """telechird on a loopback port, with Full Control unless told otherwise."""
+    """telechird on a loopback port, with Full Control unless told otherwise.
 
-    def __init__(self, base, full_control=True):
+    tls: (certificate file, key file)."""
+
+    def __init__(self, base, full_control=True, tls=None):
+        self.tls = tls
         self.base = pathlib.Path(base)
         self.work = self.base / "remote"
         self.work.mkdir(parents=True)
@@ -52,7 +55,7 @@ class HttpDaemon:
                 break
         else:
             raise AssertionError((self.base / "daemon.log").read_text())
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
 
     def start(self, full_control):
         env = {
@@ -67,6 +70,9 @@ class HttpDaemon:
         }
         if full_control:
             env["A13N_ENVD_FULL_CONTROL"] = "true"
+        if self.tls:
+            del env["A13N_ENVD_HTTP_PLAINTEXT_SCOPE"]
+            env["A13N_ENVD_HTTP_TLS_CERT_FILE"], env["A13N_ENVD_HTTP_TLS_KEY_FILE"] = map(str, self.tls)
         with open(self.base / "daemon.log", "wb") as log:
             return subprocess.Popen([TELECHIRD], env=env, stdin=subprocess.DEVNULL, stdout=log,
                                     stderr=log, cwd=self.base)
