@@ -59,13 +59,16 @@ class Server:
                                 "/usr/lib/ssh/sftp-server") if os.path.exists(p))
         self.write("sshd_config", f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {self.path('host')}\n"
                    f"AuthorizedKeysFile {self.path('authorized')}\nPasswordAuthentication no\nUsePAM no\n"
-                   f"StrictModes no\nPidFile {self.path('pid')}\nSubsystem sftp {sftp}\nMaxStartups 100\n")
+                   f"StrictModes no\nPidFile {self.path('pid')}\nSubsystem sftp {sftp}\nMaxStartups 100\n"
+                   # Login files of whoever runs this would be measured on both sides.
+                   f"SetEnv HOME={self.path('home')}\n")
         with open(self.path("host.pub"), encoding="utf-8") as f:
             key = " ".join(f.read().split()[:2])
         self.write("known", f"bench {key}\n")
         self.write("config", f"Host bench\n  HostName 127.0.0.1\n  Port {self.port}\n  IdentityFile {self.path('user')}\n"
                    f"  IdentitiesOnly yes\n  HostKeyAlias bench\n  UserKnownHostsFile {self.path('known')}\n"
                    f"  GlobalKnownHostsFile none\n  StrictHostKeyChecking yes\n  BatchMode yes\n")
+        os.mkdir(self.path("home"))
         if os.geteuid() == 0:
             os.makedirs("/run/sshd", mode=0o755, exist_ok=True)
         sshd = shutil.which("sshd", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
@@ -108,7 +111,7 @@ class Bench:
     def __init__(self, args, work):
         self.args, self.work, self.rows = args, work, []
         self.server = Server(work)
-        self.env = {**os.environ, "XDG_CONFIG_HOME": os.path.join(work, "config")}
+        self.env = {**os.environ, "XDG_CONFIG_HOME": os.path.join(work, "config"), "TELECHIR_DAEMONS": args.daemons}
         self.telechir = os.path.join(args.bin, "telechir")
         self.target = f"ssh:127.0.0.1:{self.server.port}"
         self.options = ["--identity", self.server.path("user")]
@@ -152,7 +155,7 @@ class Bench:
         while not os.path.exists(control):
             time.sleep(0.02)
         loop = subprocess.Popen([os.path.join(self.args.bin, "bench_ssh_exec"), "127.0.0.1", str(self.server.port),
-                                 self.server.path("user"), os.path.join(self.work, "config/telechir/known_hosts"), self.args.daemon],
+                                 self.server.path("user"), os.path.join(self.work, "config/telechir/known_hosts"), self.args.daemons],
                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self.env)
         try:
             def one():
@@ -231,14 +234,18 @@ class Bench:
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--bin", required=True, help="folder of telechir, telechird and bench_ssh_exec")
-    p.add_argument("--daemon", help="telechird to deploy from the library's row (default: the one in --bin)")
+    p.add_argument("--daemons", help="what is deployed: a folder of ./dev release, or a telechird (default: "
+                   "build/release-out when it is there, else the telechird in --bin)")
     p.add_argument("--only", default="first,exec,small,large", help="rows, comma separated")
     p.add_argument("--work", help="folder for the files (default: a temporary one in /dev/shm)")
     p.add_argument("--quick", action="store_true")
     p.add_argument("--json", help="write the rows there")
     args = p.parse_args()
     args.bin = os.path.abspath(args.bin)
-    args.daemon = os.path.abspath(args.daemon) if args.daemon else os.path.join(args.bin, "telechird")
+    released = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "build/release-out")
+    args.daemons = os.path.abspath(args.daemons) if args.daemons else released \
+        if os.path.exists(os.path.join(released, "MANIFEST.json")) else os.path.join(args.bin, "telechird")
+    print(f"deployed: {args.daemons}", flush=True)
     base = args.work or ("/dev/shm" if os.path.isdir("/dev/shm") else None)
     work = tempfile.mkdtemp(prefix="bench_ssh.", dir=base)
     bench = None
