@@ -65,9 +65,10 @@ ONLY_IN = [  # header, where it may appear
     (r"<uv\.h>", ("src/loop/", "src/net/")),
     (r"<sqlite3\.h>", ("src/store/", "src/host/")),
     (r"<openssl/", ("src/net/tls", "src/base/hash.c", "src/egress/", "tests/")),
-    (r"<pcre2\.h>", ("src/ops/regex", "src/ops/search", "tests/fuzz/")),
+    (r"<pcre2\.h>", ("src/ops/regex", "src/ops/search", "tests/fuzz/", "cmake/pcre2")),
     (r"<llhttp", ("src/wire/http1",)),
-    (r"<(sys/|unistd|fcntl|dirent|pthread|poll|netinet/|arpa/|netdb|sched|spawn|termios|pwd|linux/)",
+    (r"<sys/auxv\.h>", ("src/base/hash_own.c", "src/plat/")),
+    (r"<(sys/(?!auxv)|unistd|fcntl|dirent|pthread|poll|netinet/|arpa/|netdb|sched|spawn|termios|pwd|linux/)",
      ("src/plat/", "src/sandbox/", "src/egress/", "tests/", "bench/", "examples/")),
 ]
 
