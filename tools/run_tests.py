@@ -32,8 +32,12 @@ class Sum:
         self.skipped += skipped
 
 
-def count(text, ok, total, name):
+def count(text, ok, total, name, is_skipped=False):
     """Add what one program said of itself; a program that says nothing counts as one test."""
+    if is_skipped:
+        total.add(0, 0, 1)
+        total.why_skipped.append(f"{name}: {text.strip().splitlines()[-1] if text.strip() else 'skipped'}")
+        return
     found = SUM.findall(text)
     if found:
         p, f, s = (int(n or 0) for n in found[-1])
@@ -66,7 +70,8 @@ def run_ctest(tree, jobs, label, total):
         return
     for case in ElementTree.parse(report).getroot().iter("testcase"):
         text = case.findtext("system-out") or ""
-        count(text, case.get("status") == "run", total, f"{tree}/{case.get('name')}")
+        count(text, case.get("status") == "run", total, f"{tree}/{case.get('name')}",
+              case.get("status") == "notrun" and case.find("skipped") is not None)
 
 
 def run_program(name, command, total, timeout):

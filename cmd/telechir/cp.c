@@ -269,6 +269,7 @@ static bool summary(cp_job *job)
     cli_json_u64(&b, &first, "equal", n->equal);
     cli_json_u64(&b, &first, "skipped", n->skipped);
     cli_json_u64(&b, &first, "failed", n->failed);
+    cli_json_u64(&b, &first, "unknown", n->unknown);
     tci_buf_append_byte(&b, '}');
     bool is_fine = cli_out_json(c, &b);
     tci_buf_done(&b);
@@ -297,6 +298,31 @@ static int copy(cp_job *job, cp_root *roots)
     return rc == 0 ? cp_run(job, roots, c->nargs - 1) : rc;
 }
 
+/* What became of it, also when it ended early. */
+static int finish(cp_job *job, int rc)
+{
+    cli *c = job->c;
+    const cp_counts *n = &job->counts;
+    tc_err why = c->err;
+    bool is_begun = n->files + n->folders + n->equal + n->failed > 0;
+    if (rc == 0)
+        rc = summary(job) ? 0 : c->err.code;
+    else if (is_begun && summary(job))
+        c->err = why;
+    if (rc < 0 && is_begun)
+        cli_warn(c,
+                 "it ended early: %llu files were copied; the same command with --checksum does "
+                 "the rest",
+                 (unsigned long long)n->files);
+    int status = rc < 0 ? cli_fail(c) : CLI_OK;
+    if (status == CLI_OK && n->failed > 0) {
+        cli_warn(c, "%llu could not be copied", (unsigned long long)n->failed);
+        status = CLI_FAILED;
+    }
+    /* Ctrl-C and usage keep their own. */
+    return n->unknown > 0 && cli_caught() == 0 ? tc_code_exit_status(TC_E_UNKNOWN_OUTCOME) : status;
+}
+
 int cmd_cp(cli *c)
 {
     cp_job job = {
@@ -313,12 +339,7 @@ int cmd_cp(cli *c)
     for (size_t i = 0; i < c->nargs; i++)
         roots[i].from.dir = roots[i].to.dir = TCI_FILE_NONE;
     tci_mutex_init(&job.lock);
-    int rc = copy(&job, roots);
-    int status = rc == 0 && summary(&job) ? CLI_OK : cli_fail(c);
-    if (status == CLI_OK && job.counts.failed > 0) {
-        cli_warn(c, "%llu could not be copied", (unsigned long long)job.counts.failed);
-        status = CLI_FAILED;
-    }
+    int status = finish(&job, copy(&job, roots));
     tci_mutex_done(&job.lock);
     for (size_t i = 0; i < c->nargs; i++) {
         tci_file_close(&roots[i].from.dir);

@@ -35,6 +35,7 @@ typedef struct cp_list {
 
 typedef struct cp_counts {
     uint64_t files, folders, bytes, equal, skipped, failed;
+    uint64_t unknown; /* of failed: may have been written */
 } cp_counts;
 
 typedef struct cp_job {

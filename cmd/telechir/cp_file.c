@@ -216,6 +216,17 @@ static int compare(cp_job *job, const cp_item *item, tc_result *r, bool *ret_is_
     return rc;
 }
 
+/* Nobody but its owner may see it. A copy of such a file is made the same. */
+static int is_private(tci_file f, bool *ret, tc_err *err)
+{
+    enum { OTHERS = 0077 };
+    tci_file_stat st;
+    int rc = tci_file_stat_of(f, &st, err);
+    if (rc == 0)
+        *ret = (st.mode & OTHERS) == 0;
+    return rc;
+}
+
 /* ---- to a target ---- */
 
 static int write_small(tc_env *env, const tc_call *call, tc_str path, tc_str bytes,
@@ -261,6 +272,8 @@ static int upload(cp_job *job, const cp_item *item, tc_str path, tc_result *r, t
     tc_write_options o = {.size = sizeof o, .no_sync = true};
     o.executable = item->is_executable ? TC_YES : TC_KEEP;
     int rc = open_source(item, &f, err);
+    if (rc == 0)
+        rc = is_private(f, &o.is_private, err);
     if (rc == 0)
         rc = upload_small(job, item, f, path, &o, r, err);
     if (rc != 0)
@@ -316,9 +329,14 @@ static int fill(cp_job *job, const cp_item *item, tci_file out, tc_result *r, tc
         return rc;
     }
     TCI_FILE_AUTO in = TCI_FILE_NONE;
+    bool is_secret = false;
     char *buf = tci_mem_alloc(PIECE_BYTES);
     size_t n = 1;
     int rc = buf != NULL ? open_source(item, &in, err) : tci_err_no_memory(err);
+    if (rc == 0)
+        rc = is_private(in, &is_secret, err);
+    if (rc == 0 && is_secret)
+        rc = tci_file_chmod(out, item->is_executable ? 0700 : 0600, err);
     while (rc == 0 && n > 0) {
         rc = tci_file_read(in, buf, PIECE_BYTES, &n, err);
         if (rc == 0 && n > 0)

@@ -27,8 +27,12 @@ static void begin_json_line(tci_buf *b, bool *first, tc_str path)
 void cp_failed(cp_job *job, tc_str path, const tc_err *err)
 {
     tci_mutex_lock(&job->lock);
+    bool is_unknown = err->code == TC_E_UNKNOWN_OUTCOME;
     job->counts.failed++;
-    cli_warn(job->c, "cannot copy '%.*s': %s", TC_STR_ARG(path), err->msg);
+    job->counts.unknown += is_unknown ? 1 : 0;
+    cli_warn(job->c, "%s '%.*s': %s",
+             is_unknown ? "not known whether it was written:" : "cannot copy", TC_STR_ARG(path),
+             err->msg);
     if (job->c->is_json) {
         tci_buf b;
         bool first = true, inner = true;
@@ -117,10 +121,14 @@ static int make_folder(cp_job *job, const cp_item *item, tc_result *r, tc_err *e
 
 /* ---- files ---- */
 
-/* Would the next file fail the same way? */
-static bool is_shared(int rc)
+/* Would the next file fail the same way? A link that was lost comes back with the next call over
+ * pi-env; when it does not, that call says CONNECT. */
+static bool is_shared(const cp_item *item, int rc)
 {
+    const tc_env *env = item->root->from.env != NULL ? item->root->from.env : item->root->to.env;
     int status = tc_code_exit_status(rc);
+    if (rc == TC_E_CLOSED && env != NULL && !cli_is_eip(env))
+        return false;
     return status == CLI_UNREACHABLE || rc == TC_E_CANCELLED || rc == TC_E_NO_SPACE;
 }
 
@@ -143,7 +151,7 @@ static void report(cp_job *job, const cp_item *item, int rc, const tc_err *err)
         tci_buf_done(&path);
     }
     tci_mutex_lock(&job->lock);
-    if (rc < 0 && is_shared(rc) && job->stopped_by == 0) {
+    if (rc < 0 && is_shared(item, rc) && job->stopped_by == 0) {
         job->stopped_by = rc;
         job->c->err = *err;
     }

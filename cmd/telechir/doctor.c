@@ -175,82 +175,28 @@ static void look_at_targets(doctor *d)
 
 /* ---- daemon programs for other machines ---- */
 
-static bool has_manifest(cli *c, tc_str folder)
-{
-    tci_file_stat st;
-    tc_str path;
-    tc_err ignored; /* then it is not there */
-    return tci_arena_printf(&c->arena, &path, &ignored, "%.*s/manifest.json", TC_STR_ARG(folder)) ==
-               0 &&
-           tci_file_stat_at(TCI_FILE_CWD, path, true, &st, &ignored) == 0;
-}
-
-/* "linux x86_64, linux arm64", from the manifest. */
-static int read_platforms(cli *c, tc_str folder, tci_buf *out, tc_err *err)
-{
-    enum { MANIFEST_MAX = 1024 * 1024 };
-    char *text = NULL;
-    size_t len = 0;
-    tc_str path;
-    tci_json root;
-    int rc = tci_arena_printf(&c->arena, &path, err, "%.*s/manifest.json", TC_STR_ARG(folder));
-    if (rc == 0)
-        rc = tci_file_read_whole(TCI_FILE_CWD, path, MANIFEST_MAX, &text, &len, err);
-    if (rc == 0)
-        rc = tci_json_parse(tci_str_of(text, len), 0, &c->arena, &root, err);
-    const tci_json *list = rc == 0 ? tci_json_get(&root, TC_STR("daemons")) : NULL;
-    for (uint32_t i = 0; list != NULL && list->kind == TCI_JSON_ARRAY && i < list->count; i++) {
-        const tci_json *platform = tci_json_get(&list->u.items[i], TC_STR("platform"));
-        const tci_json *arch = tci_json_get(&list->u.items[i], TC_STR("arch"));
-        tc_str a = {0}, b = {0};
-        if (platform == NULL || arch == NULL || !tci_json_as_str(platform, &a) ||
-            !tci_json_as_str(arch, &b))
-            continue;
-        tci_buf_printf(out, "%s%.*s %.*s", out->len > 0 ? ", " : "", TC_STR_ARG(a), TC_STR_ARG(b));
-    }
-    tci_free(text);
-    return rc;
-}
-
-/* Where the library looks: TELECHIR_DAEMONS, "daemons" beside us, ../lib/telechir/daemons. */
-static bool find_folder(cli *c, tc_str *ret)
-{
-    static const char *const places[] = {"daemons", "../lib/telechir/daemons"};
-    char buf[TCI_PATH_MAX];
-    tc_str self, parent, name;
-    tc_err ignored; /* then there is none */
-    *ret = tci_str(tci_env_get("TELECHIR_DAEMONS"));
-    if (ret->len > 0)
-        return true;
-    if (tci_self_program(buf, &self, &ignored) < 0)
-        return false;
-    tci_path_split(self, &parent, &name);
-    for (size_t i = 0; i < TCI_ARRAY_LEN(places); i++)
-        if (tci_arena_printf(&c->arena, ret, &ignored, "%.*s/%s", TC_STR_ARG(parent), places[i]) ==
-                0 &&
-            has_manifest(c, *ret))
-            return true;
-    return false;
-}
-
 static void look_at_daemons(doctor *d)
 {
     cli *c = d->c;
-    tc_str folder;
+    tc_ssh_daemons found;
     tci_buf list;
-    if (!find_folder(c, &folder)) {
-        doctor_found(d, FOUND_NOTE, "daemons to put",
-                     "a release has them beside telechir; or set "
-                     "TELECHIR_DAEMONS",
-                     "only the daemon of this machine, for machines of its kind");
+    tc_str parent, name;
+    if (tc_ssh_daemons_list(c->rt, c->result, (tc_str){0}, &found, &c->err) < 0) {
+        doctor_failed(d, "daemons to put");
         return;
     }
     tci_buf_init(&list, TCI_BUF_MAX);
-    if (read_platforms(c, folder, &list, &c->err) < 0)
-        doctor_failed(d, "daemons to put");
+    for (size_t i = 0; i < found.count; i++)
+        tci_buf_printf(&list, "%s%.*s %.*s", i > 0 ? ", " : "", TC_STR_ARG(found.items[i].platform),
+                       TC_STR_ARG(found.items[i].arch));
+    tci_path_split(found.items[0].file, &parent, &name);
+    if (found.items[0].platform.len == 0)
+        doctor_found(d, FOUND_NOTE, "daemons to put",
+                     "a release has them beside telechir; or set TELECHIR_DAEMONS",
+                     "only %.*s, for machines of its kind", TC_STR_ARG(found.items[0].file));
     else
         doctor_found(d, FOUND_OK, "daemons to put", NULL, "%.*s in %.*s", (int)list.len,
-                     list.ptr != NULL ? list.ptr : "", TC_STR_ARG(folder));
+                     list.ptr != NULL ? list.ptr : "", TC_STR_ARG(parent));
     tci_buf_done(&list);
 }
 

@@ -142,6 +142,27 @@ static void say_ignored(cli *c, const cli_target *t)
         cli_detail(c, "of the ssh configuration, not used: %.*s", TC_STR_ARG(lines.items[i]));
 }
 
+/* What to type about a key that is not trusted, for the target as it was typed. */
+static void hint_trust(cli *c, const cli_target *t, const char *text)
+{
+    static const char *const options[] = {"ssh-config", "known-hosts", "host-key-alias"};
+    tci_buf b;
+    if (t->kind != CLI_TARGET_SSH || c->err.code != TC_E_UNTRUSTED)
+        return;
+    tc_str name = tci_str(text);
+    if (tci_str_starts(name, TC_STR("ssh:")))
+        name = tci_str_sub(name, sizeof "ssh:" - 1, SIZE_MAX);
+    tci_buf_init(&b, TC_ERR_HINT_MAX);
+    tci_buf_printf(&b, "%s: telechir %s %.*s", c->err.hint,
+                   c->err.cause == TC_E_INTEGRITY ? "forget" : "trust", TC_STR_ARG(name));
+    for (size_t i = 0; i < TCI_ARRAY_LEN(options); i++)
+        if (cli_value(c, options[i]) != NULL)
+            tci_buf_printf(&b, " --%s %s", options[i], cli_value(c, options[i]));
+    if (tci_buf_ok(&b))
+        (void)tc_err_hint(&c->err, "%.*s", (int)b.len, b.ptr);
+    tci_buf_done(&b);
+}
+
 static tc_env *open_env(cli *c, const char *text)
 {
     cli_target t;
@@ -154,6 +175,7 @@ static tc_env *open_env(cli *c, const char *text)
     say_ignored(c, &t);
     if (tc_env_ready(env, c->ctx, &c->err) < 0) {
         cli_explain_reach(c, &t);
+        hint_trust(c, &t, text);
         (void)tc_err_wrap(&c->err, "cannot use the target '%s'", text);
         tc_env_release(env);
         return NULL;

@@ -87,7 +87,7 @@ static void tell_given_up(exec_run *run, tc_outcome outcome, exec_ending *e)
         cli_warn(
             c,
             "%sit could not be confirmed that the command ended; the daemon there kills it when "
-            "it learns that we are gone, within 35 s",
+            "it learns that we are gone, within 35 s, if it still runs",
             why);
         break;
     }

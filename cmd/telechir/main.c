@@ -27,7 +27,7 @@ int cli_caught(void)
 
 static void catch_signals(tc_ctx *ctx)
 {
-    static const int signals[] = {SIGINT, SIGTERM};
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     interrupted_ctx = ctx;
     for (size_t i = 0; i < TCI_ARRAY_LEN(signals); i++)
         if (signal(signals[i], on_signal) == SIG_IGN)
@@ -56,6 +56,7 @@ static int run(cli *c, int argc, char **argv)
 int main(int argc, char **argv)
 {
     cli c = {0};
+    tci_system_fill_stdio();
     tci_system_ignore_sigpipe();
     tci_arena_init(&c.arena, 0);
     if (tc_ctx_new(-1, &c.ctx, &c.err) < 0 || tc_result_new(&c.result, &c.err) < 0)

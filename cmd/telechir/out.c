@@ -20,6 +20,10 @@ static void TC_PRINTF(1, 0) say_line(const char *fmt, va_list ap)
 {
     char line[LINE_MAX];
     (void)vsnprintf(line, sizeof line, fmt, ap); /* too long a line is cut */
+    /* Names and messages come from other machines: they may not steer a terminal, nor forge a line. */
+    for (char *p = line; *p != '\0'; p++)
+        if (((unsigned char)*p < ' ' && *p != '\t') || *p == 0x7f)
+            *p = *p == '\n' ? ' ' : '?';
     (void)fprintf(stderr, "telechir: %s\n", line);
 }
 

@@ -3,6 +3,8 @@
  * `telechir rm`: removing what is named, and nothing else. Links are removed, not followed. */
 #include "cli.h"
 
+#include "plat/file.h"
+
 enum { ENTRIES_MAX = 10000 };
 
 static int say_removed(cli *c, const char *path, uint64_t nremoved)
@@ -21,6 +23,29 @@ static int say_removed(cli *c, const char *path, uint64_t nremoved)
     bool is_fine = cli_out_json(c, &b);
     tci_buf_done(&b);
     return is_fine ? 0 : c->err.code;
+}
+
+/* What is too much to be meant: nothing at all after "TARGET:", a folder by "." or "..", the home
+ * folder, the root. The same rule as rm(1) has, and the home folder on top. */
+static bool is_too_much(const char *typed, const char *path)
+{
+    tc_str p = tci_str(path), parent, name;
+    size_t len = strlen(typed);
+    if (p.len == 0 || (len > 0 && typed[len - 1] == ':'))
+        return true;
+    while (p.len > 1 && p.ptr[p.len - 1] == '/')
+        p.len--;
+    tci_path_split(p, &parent, &name);
+    if (tci_str_find_byte(p, '/') == p.len)
+        name = p;
+    return tci_str_eq(name, TC_STR(".")) || tci_str_eq(name, TC_STR("..")) ||
+           tci_str_eq(p, TC_STR("~")) || tci_str_eq(p, TC_STR("/"));
+}
+
+static int refuse(cli *c, const char *typed)
+{
+    tc_err_set(&c->err, TC_E_INVALID, "'%s' is a whole folder that you may be in", typed);
+    return tc_err_hint(&c->err, "name what is in it, or the folder by its own name");
 }
 
 static int remove_one(cli *c, const cli_place *p, uint64_t max_entries)
@@ -61,6 +86,10 @@ int cmd_rm(cli *c)
         cli_place p;
         if (cli_there(c, c->args[i], &p) < 0)
             return cli_fail(c);
+        if (is_too_much(c->args[i], p.path)) {
+            (void)refuse(c, c->args[i]);
+            return cli_fail(c);
+        }
         if (remove_one(c, &p, max_entries) == 0)
             continue;
         (void)tc_err_wrap(&c->err, "cannot remove '%s'", c->args[i]);

@@ -69,6 +69,8 @@ static tc_str command_line(cli *c, const trusting *t, const char *command)
         tci_buf_printf(&b, " --known-hosts %s", cli_value(c, "known-hosts"));
     if (cli_value(c, "host-key-alias") != NULL)
         tci_buf_printf(&b, " --host-key-alias %s", cli_value(c, "host-key-alias"));
+    if (cli_value(c, "ssh-config") != NULL)
+        tci_buf_printf(&b, " --ssh-config %s", cli_value(c, "ssh-config"));
     int rc = tci_arena_dup(&c->arena, tci_buf_str(&b), &line, &ignored);
     TCI_UNUSED(rc);
     tci_buf_done(&b);
@@ -159,7 +161,7 @@ static int choose(cli *c, const trusting *t, const char *fingerprint, tc_strs *r
         return 0;
     if (fingerprint == NULL)
         return tc_err_set(&c->err, TC_E_CONNECT, "'%s' shows no key", t->typed);
-    tc_err_set(&c->err, TC_E_UNTRUSTED, "'%s' shows no key with the fingerprint %s, but %.*s",
+    tc_err_set(&c->err, TC_E_DENIED, "'%s' shows no key with the fingerprint %s, but %.*s",
                t->typed, fingerprint, TC_STR_ARG(offered->items[0].fingerprint));
     return tc_err_hint(&c->err,
                        "nothing was accepted; ask the owner of the machine which is right");

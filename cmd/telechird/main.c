@@ -57,6 +57,7 @@ int main(int argc, char **argv)
     tci_config_action action;
     tc_str text;
     int status = 0;
+    tci_system_fill_stdio();
     tci_log_setup(TCI_LOG_WARN, NULL);
     tci_system_ignore_sigpipe();
     if (argc > 1 && strcmp(argv[1], "serve") == 0 && !is_drop_in(argv[0]))

@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-enum { TC_ERR_MSG_MAX = 384, TC_ERR_HINT_MAX = 192 };
+enum { TC_ERR_MSG_MAX = 384, TC_ERR_HINT_MAX = 384 };
 
 /* A plain value on the caller's stack: no heap, may be copied and sent to another thread.
  *   code   what to act on

@@ -135,12 +135,15 @@ typedef enum tc_tristate { TC_KEEP = 0, TC_YES, TC_NO } tc_tristate;
 
 /*   executable    KEEP: leave the permission bits of an existing file
  *   no_sync       do not wait until it is on stable storage: for many files that are synced at once
- *                 afterwards (tc_env_sync). A provider may sync all the same */
+ *                 afterwards (tc_env_sync). A provider may sync all the same
+ *   is_private    the file becomes its owner's alone: 0600, or 0700 when executable. Over EIP new files
+ *                 are that anyhow, and existing ones stay as they are */
 typedef struct tc_write_options {
     size_t size;
     tc_write_mode mode;
     tc_tristate executable;
     bool no_sync;
+    bool is_private;
 } tc_write_options;
 
 typedef struct tc_range {

@@ -142,6 +142,22 @@ typedef struct tc_ssh_options {
     void *log_user;
 } tc_ssh_options;
 
+/* One daemon program that may be put on other machines.
+ *   platform, arch   "linux", "x86_64"; empty: said nowhere, it is a single program
+ *   sha256           64 hex digits */
+typedef struct tc_ssh_daemon {
+    tc_str platform, arch, file, sha256;
+} tc_ssh_daemon;
+typedef struct tc_ssh_daemons {
+    const tc_ssh_daemon *items;
+    size_t count;
+} tc_ssh_daemons;
+
+/* What would be put there: from is tc_ssh_options.daemon. Errors: NOT_FOUND (none anywhere), DENIED,
+ * PARSE (the manifest), IO. */
+TC_API int tc_ssh_daemons_list(tc_runtime *rt, tc_result *r, tc_str from,
+                               tc_ssh_daemons *ret_daemons, tc_err *err) TC_CHECKED;
+
 /* Check a recipe for a machine behind ssh. Nothing is started before the first operation, or
  * tc_env_ready, which connects now. Adapters of one runtime with equal options share one
  * connection. A lost connection fails what was under way; the next operation connects again.

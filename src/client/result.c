@@ -109,7 +109,7 @@ const char *tc_outcome_name(tc_outcome outcome)
     case TC_OUTCOME_DONE:
         return "done";
     case TC_OUTCOME_NOT_STARTED:
-        return "not started";
+        return "not_started";
     case TC_OUTCOME_UNKNOWN:
         return "unknown";
     }

@@ -221,7 +221,9 @@ static int write_content(tc_env *env, const tc_call *call, tc_str path, const tc
                                   .atomic = true,
                                   .sync = !o->no_sync,
                                   .has_executable = o->executable != TC_KEEP,
-                                  .executable = o->executable == TC_YES};
+                                  .executable = o->executable == TC_YES,
+                                  .has_mode = o->is_private,
+                                  .mode = o->executable == TC_YES ? 0700 : 0600};
     tci_pi_write_result reply = {.has_handle = false};
     uint64_t session;
     size_t n = 0;

@@ -221,6 +221,8 @@ static int use(tc_str from, tci_arena *a, tci_ssh_daemons *out, tc_err *err)
     int rc = tci_file_stat_at(TCI_FILE_CWD, from, true, &st, err);
     if (rc < 0) {
         tc_err_wrap(err, "no daemon to put on other machines");
+        tc_err_hint(err, "--executable and TELECHIR_DAEMONS name a telechird, or a folder with a "
+                         "manifest of them");
         return rc;
     }
     return st.kind == TCI_FILE_KIND_DIRECTORY ? read_manifest(from, a, out, err)
@@ -262,5 +264,26 @@ int tci_ssh_daemons_find(tc_runtime *rt, tc_str from, tci_arena *a, tci_ssh_daem
         rc = use(place, a, &found, err);
     if (rc == 0)
         *ret_d = found;
+    return rc;
+}
+
+int tc_ssh_daemons_list(tc_runtime *rt, tc_result *r, tc_str from, tc_ssh_daemons *ret_daemons,
+                        tc_err *err)
+{
+    tci_ssh_daemons found;
+    tci_arena *a = tci_result_arena(r);
+    int rc = tci_ssh_daemons_find(rt, from, a, &found, err);
+    if (rc < 0)
+        return rc;
+    tc_ssh_daemon *items = tci_arena_items(a, tc_ssh_daemon, found.count);
+    if (items == NULL)
+        return tci_arena_error(a, err);
+    for (size_t i = 0; rc == 0 && i < found.count; i++) {
+        const tci_ssh_daemon *d = &found.items[i];
+        items[i] = (tc_ssh_daemon){.platform = d->platform, .arch = d->arch, .file = d->file};
+        rc = tci_arena_dup(a, tci_str(d->sha256), &items[i].sha256, err);
+    }
+    if (rc == 0)
+        *ret_daemons = (tc_ssh_daemons){items, found.count};
     return rc;
 }

@@ -170,7 +170,7 @@ static int explain_keys(const tci_ssh_to *to, tc_str text, const char *name, tc_
     }
     if (is_about_alias(to, text, "host key is known for ", " and")) {
         tc_err_set(err, TC_E_UNTRUSTED, "the host key of %s is not trusted yet", name);
-        return tc_err_hint(err, "compare its fingerprint and accept it: telechir trust %s", name);
+        return tc_err_hint(err, "compare its fingerprint, then accept it");
     }
     if (has(text, TC_STR("Host key verification failed")) ||
         has(text, TC_STR("REMOTE HOST IDENTIFICATION HAS CHANGED"))) {
@@ -194,6 +194,8 @@ int tci_ssh_explain(const tci_ssh_to *to, const tci_ssh_child *c, tc_err *err)
         name[0] = '\0';
     tci_arena_done(&a);
     tc_str words = tci_ssh_last_words(text, words_buf, sizeof words_buf);
+    if (tci_str_starts(words, TC_STR("ssh: ")))
+        words = tci_str_sub(words, sizeof "ssh: " - 1, SIZE_MAX);
     int rc = explain_keys(to, text, name, err);
     if (rc < 0)
         return rc;
@@ -235,14 +237,10 @@ void tci_ssh_add_keys(tci_ssh_to *to, tc_ctx *ctx, tc_err *err)
     tc_err ignored;
     char now[TC_ERR_HINT_MAX], before[TC_ERR_HINT_MAX] = "";
     bool is_changed = err->cause == TC_E_INTEGRITY;
-    tc_str name = to->target.host;
-    if (tci_ssh_to_name(to, &a, &name, &ignored) < 0)
-        name = to->target.host;
     if (tci_ssh_scan_keys(to, ctx, &a, &offered, &ignored) == 0 && offered.count > 0) {
         put_fingerprints(&offered, NULL, now, sizeof now);
         if (!is_changed) {
-            tc_err_hint(err, "it shows %s; compare, then accept it: telechir trust %.*s", now,
-                        TC_STR_ARG(name));
+            tc_err_hint(err, "it shows %s; compare, then accept it", now);
         } else if (tci_ssh_keys_load(to->target.known_hosts_file, to->target.host_key_alias, &a,
                                      &trusted, &ignored) == 0) {
             /* The one of the same type, if there is one. */
@@ -251,8 +249,8 @@ void tci_ssh_add_keys(tci_ssh_to *to, tc_ctx *ctx, tc_err *err)
                 put_fingerprints(&trusted, type, before, sizeof before);
             if (before[0] == '\0')
                 put_fingerprints(&trusted, NULL, before, sizeof before);
-            tc_err_hint(err, "trusted %s, shown %s; find out why, then: telechir forget %.*s",
-                        before, now, TC_STR_ARG(name));
+            tc_err_hint(err, "trusted %s, shown %s; find out why, then forget the old one", before,
+                        now);
         }
     }
     tci_arena_done(&a);

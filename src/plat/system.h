@@ -21,5 +21,8 @@ unsigned tci_system_processors(void);
  * through them. A write to a closed pipe is an error, not the end. */
 void tci_system_harden_process(void);
 void tci_system_ignore_sigpipe(void);
+/* First of all: descriptors 0, 1 and 2 that whoever started us left closed become /dev/null, so that
+ * nothing else is opened under their numbers and written to as if it were output. */
+void tci_system_fill_stdio(void);
 
 #endif

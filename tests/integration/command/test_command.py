@@ -494,6 +494,10 @@ def test_rm_and_mkdir(p):
         assert p.json("rm", *link, "-r", "a") == [{"path": "a", "removed": 4}]
         p.fails(1, "rm", *link, "a")
         p.ok("rm", *link, "-f", "a")
+        (work / "keep").write_text("x")
+        for whole in (".", "./", "..", "/", "~", "~/", "/tmp/..", "a/."):
+            p.fails(2, "rm", *link, "-r", whole)
+        assert (work / "keep").read_text() == "x"
         (work / "b").write_text("")
         lines = p.json("rm", *link, "b", "a")
         assert lines[0]["removed"] == 1 and lines[1]["error"]["code"] == "NOT_FOUND", lines

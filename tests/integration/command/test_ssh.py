@@ -44,9 +44,9 @@ def test_trust_from_the_first_look_to_forgetting_case_90(p):
 
     r = p.fails(4, "trust", host, *ways)
     assert print_ in r.err and f"telechir trust {host}" in r.err, r.err
-    assert "--fingerprint" in r.err and "--known-hosts" in r.err
+    assert "--fingerprint" in r.err and "--known-hosts" in r.err, r.err
     other = "SHA256:" + "A" * 43
-    r = p.fails(3, "trust", host, *ways, "--fingerprint", other)
+    r = p.fails(4, "trust", host, *ways, "--fingerprint", other)
     assert print_ in r.err and other in r.err
     assert not s.known_hosts.exists() or s.known_hosts.read_text() == ""
 

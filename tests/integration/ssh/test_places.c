@@ -13,6 +13,15 @@
 static const char prepare[] =
     "#!/bin/sh\n"
     "set -eu\n"
+    /* No temporary folder there will do. When the test's own folder is in it, that is kept. */
+    "top=$(dirname \"$1\")\n"
+    "case $1 in /tmp/*) mount --bind \"$top\" /mnt;; esac\n"
+    "mount -t tmpfs -o noexec,mode=1777 tmpfs /tmp\n"
+    "case $1 in /tmp/*)\n"
+    "  mkdir -p \"$top\"\n"
+    "  mount --bind /mnt \"$top\"\n"
+    "  umount /mnt;;\n"
+    "esac\n"
     "cd \"$1\"\n"
     "mkdir -p noexec readonly full\n"
     "mount -t tmpfs -o noexec,mode=755 tmpfs noexec\n"
@@ -23,8 +32,7 @@ static const char prepare[] =
     "mount -t tmpfs -o size=64k,mode=755 tmpfs full\n"
     "mkdir full/home\n"
     "mount -t tmpfs -o mode=1777 tmpfs /var/tmp\n"
-    ": >/var/tmp/of-the-tests\n"
-    "case $1 in /tmp/*) ;; *) mount -t tmpfs -o noexec,mode=1777 tmpfs /tmp;; esac\n";
+    ": >/var/tmp/of-the-tests\n";
 
 const char *places_prepare(void)
 {
