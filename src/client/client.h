@@ -5,24 +5,8 @@
 #define TCI_CLIENT_H
 
 #include "base/arena.h"
-#include "plat/thread.h"
+#include "plat/call.h"
 #include <telechir/client.h>
-
-/* The storage behind a result. */
-tci_arena *tci_result_arena(tc_result *r);
-/* A fresh evidence, and the same with an outcome; for calls that end before the wire. */
-void tci_result_reset_evidence(tc_result *r, tc_outcome outcome);
-
-/* Monotonic; 0 without a deadline. ctx may be NULL. */
-int64_t tci_ctx_deadline_ns(const tc_ctx *ctx);
-/* 0, CANCELLED or TIMEOUT. ctx may be NULL. */
-int tci_ctx_check(const tc_ctx *ctx, tc_err *err) TC_CHECKED;
-
-/* What cancelling it wakes; NULL for NULL. Others may wake it too. */
-tci_wake *tci_ctx_wake(tc_ctx *ctx);
-/* len bytes, not zeroed, that live as long as the rest of r; large ones outside its arena. NULL: no
- * memory. */
-char *tci_result_bytes(tc_result *r, size_t len) TC_CHECKED;
 
 /* Another reference to the runtime's memory (not to its being open). */
 tc_runtime *tci_runtime_retain(tc_runtime *rt);
@@ -60,6 +44,8 @@ int tci_session_follow_both(
     tc_session *s, tc_ctx *ctx, tc_result *r, tc_str out_reference, tc_str err_reference,
     int (*sink)(void *user, bool is_err, const void *bytes, size_t len, tc_err *err), void *user,
     tc_output *ret_out, tc_output *ret_err, tc_err *err) TC_CHECKED;
+/* As POSIX numbers it; 0 for none. */
+int tci_signal_number(tc_signal s);
 /* Are two boundaries the same? */
 bool tci_boundary_eq(const tc_boundary *a, const tc_boundary *b);
 

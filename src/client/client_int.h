@@ -19,33 +19,6 @@
 #include "wire/eipd.h"
 #include "wire/frames.h"
 
-/* ---- contexts, results ---- */
-
-struct tc_ctx {
-    atomic_bool is_cancelled;
-    int64_t deadline_ns; /* 0: none */
-    tci_wake wake;
-};
-
-/* One answer as it came: its text, and the tree read from it. Owned by a result once delivered. */
-typedef struct tci_held {
-    struct tci_held *next;
-    tci_arena arena;
-    size_t len;
-    char text[];
-} tci_held;
-
-tci_held *tci_held_new(size_t len); /* NULL: no memory */
-void tci_held_free(tci_held *h);
-
-struct tc_result {
-    tci_arena arena;
-    tci_held *held;
-    tc_evidence evidence;
-};
-
-void tci_result_keep_own(tc_result *r, tci_held *h);
-
 /* ---- the runtime ---- */
 
 typedef struct tci_shared {

@@ -53,6 +53,10 @@ void tci_fd_close(int *fd);
 /* Set or clear O_NONBLOCK. ret_was may be NULL. Errors: IO. */
 int tci_fd_set_nonblocking(int fd, bool is_on, bool *ret_was, tc_err *err) TC_CHECKED;
 int tci_fd_set_cloexec(int fd, bool is_on, tc_err *err) TC_CHECKED;
+/* The same pipe or terminal opened once more for writing, without waiting, whatever others do with fd:
+ * setting O_NONBLOCK would be seen by everybody who shares it. fd itself is not changed.
+ * Errors: UNSUPPORTED (something else, or it cannot be opened again). */
+int tci_fd_open_again(int fd, int *ret_fd, tc_err *err) TC_CHECKED;
 /* Ask for a pipe buffer of nbytes; the system may refuse, and a smaller buffer works too. */
 void tci_fd_grow_pipe(int fd, size_t nbytes);
 bool tci_fd_is_terminal(int fd);

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -195,6 +196,18 @@ int tci_fd_set_cloexec(int fd, bool is_on, tc_err *err)
 {
     if (fcntl(fd, F_SETFD, is_on ? FD_CLOEXEC : 0) < 0)
         return tc_err_set_os(err, TC_E_IO, errno, "cannot set the flags of a descriptor");
+    return 0;
+}
+
+int tci_fd_open_again(int fd, int *ret_fd, tc_err *err)
+{
+    char path[32];
+    bool can_be = tci_fd_kind_of(fd) == TCI_FD_PIPE || isatty(fd) == 1;
+    (void)snprintf(path, sizeof path, "/dev/fd/%d", fd); /* fits */
+    int again = can_be ? open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
+    if (again < 0)
+        return tc_err_set(err, TC_E_UNSUPPORTED, "descriptor %d cannot be opened again", fd);
+    *ret_fd = again;
     return 0;
 }
 

@@ -3,7 +3,9 @@
  * Contexts: a deadline and a cancel flag with a word to wait on. Leaves waiting to the calls. Any
  * thread; cancelling also from signal handlers, so it only stores and wakes. Invariant: the flag is
  * set before anybody is woken. */
-#include "client/client_int.h"
+#include "plat/call.h"
+
+#include "plat/clock.h"
 
 static int64_t deadline_after(int64_t timeout_ms)
 {

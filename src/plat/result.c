@@ -2,7 +2,9 @@
  *
  * Results: an arena, the answers whose bytes it lends, and the evidence of the last call. The
  * caller's thread. Invariant: what was handed out stays until clear or free. */
-#include "client/client_int.h"
+#include "plat/call.h"
+
+#include "base/num.h"
 
 tci_held *tci_held_new(size_t len)
 {
