@@ -70,6 +70,8 @@ void tci_json_put_double(tci_buf *b,
                          double v); /* finite; integers print without a fraction: 12.0 */
 void tci_json_put_base64(tci_buf *b, tc_str bytes); /* quoted, unpadded */
 void tci_json_put_key(tci_buf *b, bool *first, tc_str key);
+/* The key and a string. */
+void tci_json_put_member(tci_buf *b, bool *first, const char *key, tc_str text);
 
 typedef enum tci_json_order { TCI_JSON_AS_IS, TCI_JSON_SORTED } tci_json_order;
 /* The whole tree, compact. SORTED: keys bytewise ascending at every level. */

@@ -231,6 +231,12 @@ void tci_json_put_key(tci_buf *b, bool *first, tc_str key)
     *first = false;
 }
 
+void tci_json_put_member(tci_buf *b, bool *first, const char *key, tc_str text)
+{
+    tci_json_put_key(b, first, tci_str(key));
+    tci_json_put_str(b, text);
+}
+
 static void put(tci_buf *b, const tci_json *v, tci_json_order order, unsigned depth);
 
 static int by_key(const void *a, const void *b)
