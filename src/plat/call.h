@@ -13,6 +13,8 @@ struct tc_ctx {
     atomic_bool is_cancelled;
     int64_t deadline_ns; /* 0: none */
     tci_wake wake;
+    atomic_int notify; /* 1 + a descriptor that is written to; 0: none */
+    atomic_uint nnotifying;
 };
 
 /* Monotonic; 0: none. ctx may be NULL in these three. */
@@ -21,6 +23,12 @@ int64_t tci_ctx_deadline_ns(const tc_ctx *ctx);
 int tci_ctx_check(const tc_ctx *ctx, tc_err *err) TC_CHECKED;
 /* Counts when the context is cancelled; NULL without a context. */
 tci_wake *tci_ctx_wake(tc_ctx *ctx);
+
+/* For who waits for descriptors: fd, which must not block, is written one byte to when the context is
+ * cancelled. One at a time: false when there is one already (look at the context now and then). */
+bool tci_ctx_notify(tc_ctx *ctx, int fd);
+/* No more of it; fd may be closed after this. Only after tci_ctx_notify answered true. */
+void tci_ctx_unnotify(tc_ctx *ctx);
 
 /* One answer as it came: its text, and the tree read from it. Owned by a result once delivered. */
 typedef struct tci_held {

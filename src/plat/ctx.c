@@ -6,6 +6,7 @@
 #include "plat/call.h"
 
 #include "plat/clock.h"
+#include "plat/fd.h"
 
 static int64_t deadline_after(int64_t timeout_ms)
 {
@@ -32,10 +33,40 @@ void tc_ctx_free(tc_ctx *ctx)
     tci_free(ctx);
 }
 
+static void ring(int fd)
+{
+    size_t n;
+    tc_err err;
+    if (tci_fd_write(fd, "", 1, &n, &err) < 0)
+        return; /* full or closed: its reader is awake */
+}
+
 void tc_ctx_cancel(tc_ctx *ctx)
 {
     atomic_store(&ctx->is_cancelled, true);
     tci_wake_all(&ctx->wake);
+    atomic_fetch_add(&ctx->nnotifying, 1);
+    int fd = atomic_load(&ctx->notify) - 1;
+    if (fd >= 0)
+        ring(fd);
+    atomic_fetch_sub(&ctx->nnotifying, 1);
+}
+
+bool tci_ctx_notify(tc_ctx *ctx, int fd)
+{
+    int none = 0;
+    if (!atomic_compare_exchange_strong(&ctx->notify, &none, fd + 1))
+        return false;
+    if (tc_ctx_is_cancelled(ctx))
+        ring(fd);
+    return true;
+}
+
+void tci_ctx_unnotify(tc_ctx *ctx)
+{
+    atomic_store(&ctx->notify, 0);
+    while (atomic_load(&ctx->nnotifying) != 0) /* a few instructions of another thread */
+        ;
 }
 
 bool tc_ctx_is_cancelled(const tc_ctx *ctx)
