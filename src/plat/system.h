@@ -12,10 +12,16 @@ typedef struct tci_system_names {
     char machine[64]; /* "x86_64" */
 } tci_system_names;
 void tci_system_names_of(tci_system_names *ret);
+/* What this machine calls itself, as a C string; "?" when it does not say. */
+enum { TCI_SYSTEM_HOST_MAX = 256 };
+void tci_system_host_name(char out[TCI_SYSTEM_HOST_MAX]);
 
 /* Address and name of the kernel's view are not our business; this is: how many processors this process
  * may use, at least 1. */
 unsigned tci_system_processors(void);
+
+/* Has this processor instructions for AES and for the multiplication that GCM needs? */
+bool tci_system_has_aes(void);
 
 /* For programs at start: no core files, and nobody else of this user may read this process's memory
  * through them. A write to a closed pipe is an error, not the end. */

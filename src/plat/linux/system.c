@@ -12,6 +12,12 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+
 void tci_system_names_of(tci_system_names *ret)
 {
     struct utsname u;
@@ -24,6 +30,13 @@ void tci_system_names_of(tci_system_names *ret)
                    u.machine);
 }
 
+void tci_system_host_name(char out[TCI_SYSTEM_HOST_MAX])
+{
+    struct utsname u;
+    bool is_known = uname(&u) == 0 && u.nodename[0] != 0;
+    (void)snprintf(out, TCI_SYSTEM_HOST_MAX, "%s", is_known ? u.nodename : "?");
+}
+
 unsigned tci_system_processors(void)
 {
     cpu_set_t set;
@@ -31,6 +44,22 @@ unsigned tci_system_processors(void)
         return 1;
     int n = CPU_COUNT(&set);
     return n > 0 ? (unsigned)n : 1;
+}
+
+bool tci_system_has_aes(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    enum { LEAF_FEATURES = 1, PCLMULQDQ = 1 << 1, AES = 1 << 25 };
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid(LEAF_FEATURES, &a, &b, &c, &d) != 0 && (c & AES) != 0 &&
+           (c & PCLMULQDQ) != 0;
+#elif defined(__aarch64__)
+    enum { HWCAP_BIT_AES = 1 << 3, HWCAP_BIT_PMULL = 1 << 4 };
+    unsigned long caps = getauxval(AT_HWCAP);
+    return (caps & HWCAP_BIT_AES) != 0 && (caps & HWCAP_BIT_PMULL) != 0;
+#else
+    return false;
+#endif
 }
 
 void tci_system_harden_process(void)

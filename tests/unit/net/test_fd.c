@@ -151,11 +151,35 @@ static void file_as_input_is_read_to_its_end(void **state)
     tci_loop_free(loop);
 }
 
+/* Others who share the descriptor still wait. */
+static void a_pipe_opened_again_does_not_wait(void **state)
+{
+    TCI_UNUSED(state);
+    tc_err err;
+    int fds[2], again = -1;
+    char bytes[4096] = {0};
+    size_t n = 1, total = 0;
+    assert_int_equal(tci_fd_pipe(fds, &err), 0);
+    assert_int_equal(tci_fd_open_again(fds[1], &again, &err), 0);
+    for (; n > 0; total += n)
+        assert_int_equal(tci_fd_write(again, bytes, sizeof bytes, &n, &err), 0);
+    assert_true(total >= sizeof bytes);
+    assert_int_equal(fcntl(fds[1], F_GETFL) & O_NONBLOCK, 0);
+    tci_fd_close(&fds[0]);
+    assert_int_equal(tci_fd_write(again, bytes, sizeof bytes, &n, &err), TC_E_CLOSED);
+    tci_fd_close(&again);
+    tci_fd_close(&fds[1]);
+    int file = open("plain", O_CREAT | O_RDWR, 0600);
+    assert_int_equal(tci_fd_open_again(file, &again, &err), TC_E_UNSUPPORTED);
+    tci_fd_close(&file);
+}
+
 const struct CMUnitTest fd_tests[] = {
     cmocka_unit_test(sockets_carry_many_bytes_and_the_end),
     cmocka_unit_test(pipes_carry_many_bytes_and_the_end),
     cmocka_unit_test(vanished_peer_shows_as_closed),
     cmocka_unit_test(borrowed_descriptors_are_given_back_as_they_were),
     cmocka_unit_test(file_as_input_is_read_to_its_end),
+    cmocka_unit_test(a_pipe_opened_again_does_not_wait),
 };
 const size_t nfd_tests = TCI_ARRAY_LEN(fd_tests);
