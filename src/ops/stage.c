@@ -119,10 +119,26 @@ static int take_lock(tci_stage *s, const tci_cancel *cancel, tc_err *err)
     return rc;
 }
 
-static int make_candidate(tci_stage *s, tc_str folder, tc_err *err)
+/* Only where it can be given a name afterwards, which goes by way of /proc. */
+static bool make_unnamed(tci_stage *s, unsigned mode)
 {
-    int rc = TC_E_CONFLICT;
+    tc_err ignored; /* a name does as well */
+    tc_str path;
+    char buf[TCI_PATH_MAX];
+    if (tci_file_openat(s->dir, TC_STR("."), TCI_OPEN_WRITE | TCI_OPEN_UNNAMED, mode, &s->file,
+                        &ignored) < 0)
+        return false;
+    tci_stage_journal_name(NULL, s->stage_name);
+    s->is_unnamed = tci_file_path_of(s->file, buf, &path, &ignored) == 0;
+    if (!s->is_unnamed)
+        tci_file_close(&s->file);
+    return s->is_unnamed;
+}
+
+static int make_candidate(tci_stage *s, tc_str folder, bool unnamed, tc_err *err)
+{
     bool is_plain = s->plain_mode && !s->had_target && !s->has_mode;
+    int rc = unnamed && make_unnamed(s, is_plain ? 0666 : 0600) ? 0 : TC_E_CONFLICT;
     for (int i = 0; rc == TC_E_CONFLICT && i < NAME_TRIES; i++) {
         tci_stage_journal_name(i == 0 ? s->journal : NULL, s->stage_name);
         if (s->journal != NULL)
@@ -205,12 +221,12 @@ static int open_stage(tci_stage *s, const tci_stage_options *o, const tci_cancel
     rc = open_folder(s, folder, err);
     if (rc == 0 && o->lock)
         rc = take_lock(s, cancel, err);
-    if (rc == 0)
+    if (rc == 0 && !(o->expects_none && o->mode == TCI_WRITE_UPSERT))
         rc = look(s, &s->target, &s->had_target, err);
     if (rc == 0)
         rc = check_open(s, &s->target, s->had_target, err);
     if (rc == 0)
-        rc = make_candidate(s, folder, err);
+        rc = make_candidate(s, folder, o->unnamed, err);
     if (rc == 0)
         s->state = TCI_STAGE_OPEN;
     if (rc == 0 && o->mode == TCI_WRITE_APPEND)
@@ -527,6 +543,9 @@ static void release(tci_stage *s)
 
 static int publish(tci_stage *s, tci_file_stat *ret, tc_err *err)
 {
+    if (s->is_unnamed && tci_file_link_unnamed(s->file, s->dir, tci_str(s->stage_name), err) < 0)
+        return err->code;
+    s->is_unnamed = false;
     int rc = check_candidate(s, ret, err);
     if (rc == 0 && s->has_version)
         rc = take_lock(s, NULL, err);

@@ -54,7 +54,12 @@ typedef struct tci_stage_options {
                   work; without a journal nothing is held off */
     bool has_version; /* CONFLICT unless the destination is this version, at open and at publish */
     tci_file_version version;
+    bool
+        expects_none; /* UPSERT: nothing was there a moment ago; publish finds out if that changed */
     tci_stage_journal *journal; /* NULL: leftovers of a killed process are not remembered */
+    bool
+        unnamed; /* the candidate gets its name only for publish, where the file system can do that: a
+                     process that is killed before leaves nothing. For work that takes long */
 } tci_stage_options;
 
 /* Fields are private to stage.c; here so that it can be a member. Zero is "not opened". */
@@ -65,6 +70,7 @@ typedef struct tci_stage {
     bool dir_can_sync; /* the folder could be opened for reading */
     bool is_locked, is_init;
     bool plain_mode, leave_unsynced;
+    bool is_unnamed; /* the candidate has no name yet */
     uint32_t file_mode;
     uint32_t made_mode; /* of the candidate, when plain_mode and there was no destination */
     bool had_target;    /* the destination existed when last looked at */

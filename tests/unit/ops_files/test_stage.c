@@ -85,6 +85,76 @@ static void the_candidate_is_visible_and_private_until_it_is_published(void **st
     assert_int_equal(stage.state, TCI_STAGE_PUBLISHED);
 }
 
+/* Whoever says that nothing is there may be wrong by then. */
+static void what_appears_unexpectedly_is_replaced_by_the_rules(void **state)
+{
+    (void)state;
+    tci_stage_options o = {.path = tci_str(at("f")),
+                           .mode = TCI_WRITE_UPSERT,
+                           .max_bytes = WORLD_BIG,
+                           .plain_mode = true,
+                           .expects_none = true};
+    for (int i = 0; i < 3; i++) {
+        if (i == 1) {
+            assert_int_equal(chmod(at("f"), 0640), 0);
+        } else if (i == 2) {
+            assert_int_equal(unlink(at("f")), 0);
+            assert_int_equal(symlink("elsewhere", at("f")), 0);
+        }
+        o.path = tci_str(at("f"));
+        mode_t old = umask(022);
+        assert_int_equal(tci_stage_open(&stage, &o, NULL, &err), 0);
+        (void)umask(old);
+        assert_int_equal(tci_stage_write(&stage, i == 0 ? "one" : "two", 3, &err), 0);
+        assert_int_equal(tci_stage_seal(&stage, NULL, &err), 0);
+        assert_int_equal(tci_stage_publish(&stage, &info, &err), i < 2 ? 0 : TC_E_DENIED);
+        assert_int_equal(count_stages(""), 0);
+        if (i < 2) {
+            assert_true(same("f", i == 0 ? "one" : "two"));
+            assert_int_equal(mode_of("f"), i == 0 ? 0644 : 0640);
+        }
+    }
+    assert_false(exists("elsewhere"));
+}
+
+/* A process that is killed meanwhile cannot leave what has no name. */
+static void a_candidate_without_a_name_leaves_nothing_until_it_is_published(void **state)
+{
+    (void)state;
+    static const tci_write_mode modes[] = {TCI_WRITE_UPSERT, TCI_WRITE_REPLACE, TCI_WRITE_APPEND};
+    for (size_t i = 0; i < TCI_ARRAY_LEN(modes); i++) {
+        tci_stage_options o = {.path = tci_str(at("f")),
+                               .mode = modes[i],
+                               .max_bytes = WORLD_BIG,
+                               .plain_mode = true,
+                               .unnamed = true};
+        mode_t old = umask(022);
+        assert_int_equal(tci_stage_open(&stage, &o, NULL, &err), 0);
+        (void)umask(old);
+        if (!stage.is_unnamed) {
+            tci_stage_abort(&stage);
+            print_message("skipped: this file system has no files without a name\n");
+            skip();
+        }
+        assert_int_equal(tci_stage_write(&stage, "new", 3, &err), 0);
+        assert_int_equal(count_stages(""), 0);
+        assert_int_equal(exists("f"), i > 0);
+        assert_int_equal(tci_stage_seal(&stage, NULL, &err), 0);
+        assert_int_equal(tci_stage_publish(&stage, &info, &err), 0);
+        assert_true(same("f", i < 2 ? "new" : "newnew"));
+        assert_int_equal(mode_of("f"), i == 0 ? 0644 : 0640);
+        assert_int_equal(count_stages(""), 0);
+        assert_int_equal(chmod(at("f"), 0640), 0);
+    }
+    tci_stage_options o = {.path = tci_str(at("g")),
+                           .mode = TCI_WRITE_UPSERT,
+                           .max_bytes = WORLD_BIG,
+                           .unnamed = true};
+    assert_int_equal(tci_stage_open(&stage, &o, NULL, &err), 0);
+    tci_stage_abort(&stage);
+    assert_false(exists("g"));
+}
+
 static void an_append_hashes_only_what_is_new(void **state)
 {
     (void)state;
@@ -579,6 +649,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(the_candidate_is_visible_and_private_until_it_is_published, fresh),
+        cmocka_unit_test_setup(a_candidate_without_a_name_leaves_nothing_until_it_is_published,
+                               fresh),
+        cmocka_unit_test_setup(what_appears_unexpectedly_is_replaced_by_the_rules, fresh),
         cmocka_unit_test_setup(an_append_hashes_only_what_is_new, fresh),
         cmocka_unit_test_setup(an_abort_leaves_nothing, fresh),
         cmocka_unit_test_setup(publish_looks_at_the_destination_again, fresh),
