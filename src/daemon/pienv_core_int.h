@@ -116,6 +116,9 @@ void tci_pi_handles_clear(tci_pi_server *s);
 tc_str tci_pi_last_name(tc_str path);
 /* Six letters and digits. */
 enum { TCI_PI_TEMP_LETTERS = 6 };
+#define TCI_PI_TUNNEL_PREFIX "telechird-" /* of its runtime folder; random letters follow */
+/* Remove what tunnels of killed daemons left in the folder for temporary files. */
+void tci_pi_sweep(tc_str tmpdir);
 void tci_pi_random_letters(char out[TCI_PI_TEMP_LETTERS]);
 void tci_pi_info_of(const tci_file_stat *st, tc_str name, bool has_ext, tci_pi_info *ret);
 

@@ -242,8 +242,8 @@ static int make_folder(tci_pi_tunnel *t, tc_err *err)
     char letters[TCI_PI_TEMP_LETTERS];
     tc_str dir = tci_pi_tmpdir(t->server);
     tci_pi_random_letters(letters);
-    int n = snprintf(t->folder, sizeof t->folder, "%.*s/telechird-%.*s", TC_STR_ARG(dir),
-                     TCI_PI_TEMP_LETTERS, letters);
+    int n = snprintf(t->folder, sizeof t->folder, "%.*s/" TCI_PI_TUNNEL_PREFIX "%.*s",
+                     TC_STR_ARG(dir), TCI_PI_TEMP_LETTERS, letters);
     int rc =
         n > 0 && (size_t)n < sizeof t->folder
             ? tci_file_mkdir(TCI_FILE_CWD, tci_str(t->folder), 0700, err)
@@ -300,6 +300,7 @@ static int make_device(tci_pi_tunnel *t, tc_err *err)
 {
     tci_arena a;
     tci_pi_server *s = t->server;
+    tci_pi_sweep(tci_pi_tmpdir(s));
     if (make_folder(t, err) < 0)
         return err->code;
     tci_arena_init(&a, 0);

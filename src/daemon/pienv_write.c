@@ -12,8 +12,9 @@
 enum { SMALL_BYTES = 64 * 1024, LINKS_MAX = 16 };
 
 typedef struct write_state {
-    bool may_wait; /* a FIFO's reader, say */
-    tci_file file; /* of one frame's work */
+    bool may_wait;            /* a FIFO's reader, say */
+    bool is_absent, is_plain; /* what was there at first: nothing, a regular file that is no link */
+    tci_file file;            /* of one frame's work */
 } write_state;
 
 /* ---- opening ---- */
@@ -104,6 +105,7 @@ static int open_stage(tci_pi_req *r, tc_str path)
 {
     tc_err err;
     const tci_pi_write_params *p = r->params;
+    const write_state *w = r->state;
     tci_stage *stage = &r->handle->stage;
     tci_stage_options o = {
         .path = path,
@@ -114,6 +116,8 @@ static int open_stage(tci_pi_req *r, tc_str path)
         .file_mode = p->mode,
         .plain_mode = true,
         .leave_unsynced = !p->sync,
+        .expects_none = w->is_absent,
+        .unnamed = p->keep,
         .max_bytes = INT64_MAX,
     };
     int rc = tci_stage_open(stage, &o, NULL, &err);
@@ -157,10 +161,14 @@ static int publish(tci_pi_req *r, tc_str path, tci_pi_info *ret)
 static void work_atomic(tci_pi_req *r)
 {
     tc_err err;
-    tc_str path;
     const tci_pi_write_params *p = r->params;
+    const write_state *w = r->state;
     tci_pi_write_result *result = r->result;
-    if (follow_links(r, p->path, &path) < 0 || check_kind(r, path) < 0 || open_stage(r, path) < 0)
+    tc_str path = p->path;
+    bool is_known = w->is_absent || w->is_plain;
+    if (!is_known && (follow_links(r, p->path, &path) < 0 || check_kind(r, path) < 0))
+        return;
+    if (open_stage(r, path) < 0)
         return;
     if (r->payload.len > 0 &&
         tci_stage_write(&r->handle->stage, r->payload.ptr, r->payload.len, &err) < 0)
@@ -194,15 +202,31 @@ static tci_pi_place place_for(const tci_pi_handle *h, size_t len)
     return h->in_memory && len <= SMALL_BYTES ? TCI_PI_AT_ONCE : TCI_PI_ON_POOL;
 }
 
+/* One look tells most of what there is to know: each that finds nothing costs as much as making a file. */
+static tci_pi_place look(tci_pi_req *r, tc_str path, write_state *w)
+{
+    tc_err ignored; /* the work itself will tell */
+    tci_file_stat st;
+    if (!tci_pi_all_local(r->server))
+        return TCI_PI_OWN_THREAD;
+    int rc = tci_file_stat_at(TCI_FILE_CWD, path, false, &st, &ignored);
+    w->is_absent = rc == TC_E_NOT_FOUND;
+    w->is_plain = rc == 0 && st.kind == TCI_FILE_KIND_REGULAR;
+    return w->is_absent || w->is_plain ? TCI_PI_ON_POOL : tci_pi_place_of(r, path, TCI_PI_ON_POOL);
+}
+
 void tci_pi_on_write(tci_pi_req *r)
 {
     const tci_pi_write_params *p = r->params;
     bool is_atomic = r->server->has_ext && p->atomic;
     write_state *w = tci_arena_new(&r->arena, write_state);
-    tci_pi_place place = tci_pi_place_of(r, p->path, TCI_PI_ON_POOL);
+    tci_pi_place place = TCI_PI_ON_POOL;
     int os = ENOMEM;
-    if (w != NULL)
-        *w = (write_state){.may_wait = place == TCI_PI_OWN_THREAD, .file = TCI_FILE_NONE};
+    if (w != NULL) {
+        *w = (write_state){.file = TCI_FILE_NONE};
+        place = is_atomic ? look(r, p->path, w) : tci_pi_place_of(r, p->path, place);
+        w->may_wait = place == TCI_PI_OWN_THREAD;
+    }
     r->state = w;
     if (w != NULL && (p->keep || is_atomic)) {
         r->handle = tci_pi_handle_new(

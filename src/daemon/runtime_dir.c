@@ -21,6 +21,7 @@ enum { ID_BYTES = 16, LOCK_WAIT_MS = 10000, TREE_DEPTH_MAX = 8 };
 struct tci_runtime_dir {
     tci_file parent, lock;
     tci_stage_journal *journal;
+    bool has_left;       /* generations of dead daemons that are still needed */
     char generation[64]; /* name below parent */
     char folder[TCI_PATH_MAX];
     char spool[TCI_PATH_MAX];
@@ -113,8 +114,10 @@ static int clear_stale(tci_runtime_dir *d, tc_str path, tc_str name, tc_err *err
     if (tci_stage_journal_open(tci_str(folder), &journal, &replay, err) < 0)
         return err->code;
     tci_stage_journal_close(journal);
-    if (replay.left > 0)
-        return 0; /* staged files that could not be removed: their journal tries again next time */
+    if (replay.left > 0) { /* they could not be removed: their journal tries again next time */
+        d->has_left = true;
+        return 0;
+    }
     return remove_tree(d->parent, name, 0, err);
 }
 
@@ -185,6 +188,11 @@ int tci_runtime_dir_open(tc_str path, tci_runtime_dir **ret, tc_err *err)
     }
     *ret = d;
     return 0;
+}
+
+bool tci_runtime_dir_is_alone(const tci_runtime_dir *d)
+{
+    return !d->has_left;
 }
 
 void tci_runtime_dir_close(tci_runtime_dir *d)

@@ -15,6 +15,9 @@ typedef struct tci_runtime_dir tci_runtime_dir;
  * parent is already owned: <path>" when another daemon has it; INVALID when it holds anything that is
  * not ours. Blocking; call before the loop runs. */
 int tci_runtime_dir_open(tc_str path, tci_runtime_dir **ret, tc_err *err) TC_CHECKED;
+/* Is nothing in it but what this process made? Otherwise a staged file of a dead one could not be
+ * removed, and what remembers it has to stay. */
+bool tci_runtime_dir_is_alone(const tci_runtime_dir *dir);
 /* Remove this generation's folder and let go. */
 void tci_runtime_dir_close(tci_runtime_dir *dir);
 /* Absolute path of the spool folder, valid as long as dir. */

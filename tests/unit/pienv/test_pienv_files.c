@@ -390,7 +390,8 @@ static void an_end_without_commit_leaves_nothing(void **state)
     put("f", "old");
     (void)begin_atomic("f");
     (void)begin_atomic("g");
-    assert_int_equal(entries_here(), 3);
+    struct stat st;
+    assert_int_equal(lstat("g", &st), -1); /* what it will be has another name, or none */
     assert_int_equal(pi_peer_finish(&p), TCI_PI_END_EOF);
     assert_int_equal(entries_here(), 1);
     has("f", "old");
