@@ -193,6 +193,10 @@ TC_API int tc_env_search(tc_env *env, const tc_call *call, tc_str root, tc_str q
 TC_API int tc_env_read_text(tc_env *env, const tc_call *call, tc_str path,
                             const tc_read_text_options *options, tc_text_page *ret_page,
                             tc_err *err) TC_CHECKED;
+/* The whole file as tc_env_read_stream, without a digest. ret_info: what is known of it when it is
+ * opened, before the first byte comes; over EIP only its path. */
+TC_API int tc_env_read_file(tc_env *env, const tc_call *call, tc_str path, tc_sink sink, void *user,
+                            tc_file_info *ret_info, tc_err *err) TC_CHECKED;
 /* Whole content, or a range of it, into the result; TOO_BIG over max_bytes (0: 64 MiB). */
 TC_API int tc_env_read(tc_env *env, const tc_call *call, tc_str path, const tc_range *range,
                        uint64_t max_bytes, tc_str *ret_bytes, tc_err *err) TC_CHECKED;

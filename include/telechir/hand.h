@@ -38,6 +38,8 @@ typedef struct tc_file_info {
     tc_str path; /* as asked for */
     tc_file_kind kind;
     bool has_size, has_executable, is_executable; /* of regular files only */
+    bool has_mode;                                /* not over EIP */
+    uint32_t mode;                                /* permission bits */
     uint64_t size_bytes;
     tc_time modified_at;
 } tc_file_info;

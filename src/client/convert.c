@@ -94,6 +94,22 @@ static tc_termination to_termination(tci_eip_termination_reason reason)
     return TC_TERMINATION_BACKEND_LOST;
 }
 
+int tci_signal_number(tc_signal s)
+{
+    enum { INT = 2, KILL = 9, TERM = 15 };
+    switch (s) {
+    case TC_SIGNAL_INTERRUPT:
+        return INT;
+    case TC_SIGNAL_TERMINATE:
+        return TERM;
+    case TC_SIGNAL_KILL:
+        return KILL;
+    case TC_SIGNAL_NONE:
+        break;
+    }
+    return 0;
+}
+
 static tc_signal to_signal(tci_eip_process_signal sig)
 {
     switch (sig) {

@@ -58,6 +58,7 @@ typedef struct tci_pi_options {
     void (*on_log)(void *user, tci_pi_log_kind kind, const void *bytes, size_t len);
     void *log_user;
     int64_t start_ms, ping_ms, dead_ms;
+    const char *start_hint; /* static: what to do when it ends before it is ready; NULL: nothing */
 } tci_pi_options;
 
 typedef struct tci_pi tci_pi;

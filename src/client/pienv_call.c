@@ -140,6 +140,7 @@ static tci_pi_pending *new_pending(tci_pi *pi, tc_ctx *ctx, tci_pi_call *call)
     p->dst_cap = call->dst_cap;
     p->has_notes_wanted = call->on_note != NULL;
     p->refs = 2; /* the caller's, and the table's */
+    p->is_awaited = call->wake != NULL; /* by whatever else is said with it */
     p->wake = call->wake != NULL ? call->wake : ctx != NULL ? &ctx->wake : &call->in.wake;
     p->start.cb = tci_pi_pending_start;
     p->cancel.cb = tci_pi_pending_cancel;
@@ -371,6 +372,16 @@ static bool is_wanted_no_more(const tci_pi_call *call, tc_err *ret_why)
     return tci_ctx_check(call->in.ctx, ret_why) < 0;
 }
 
+/* false: it ended meanwhile. Otherwise whatever comes from here on wakes. */
+static bool go_to_sleep(tci_pi_pending *p)
+{
+    tci_mutex_lock(&p->pi->lock);
+    p->is_awaited = true;
+    bool is_over = p->is_done && tci_list_is_empty(&p->notes);
+    tci_mutex_unlock(&p->pi->lock);
+    return !is_over;
+}
+
 /* Until the loop has ended the call. */
 static void wait_call(tci_pi_call *call, tc_err *ret_why)
 {
@@ -379,7 +390,7 @@ static void wait_call(tci_pi_call *call, tc_err *ret_why)
     bool is_ending = call->in.is_stopped;
     for (;;) {
         unsigned seen = tci_wake_count(p->wake);
-        if (tci_pi_poll(call))
+        if (tci_pi_poll(call) || !go_to_sleep(p))
             return;
         if (!is_ending && is_wanted_no_more(call, ret_why)) {
             is_ending = true;

@@ -85,6 +85,7 @@ struct tci_pi_pending {
     /* under the lock */
     unsigned refs;  /* the caller, the table, each post under way */
     tci_wake *wake; /* NULL: the caller has left */
+    bool is_awaited; /* somebody may be asleep on it: until then there is nobody to wake */
     bool has_notes_wanted;
     bool is_cancel_posted, is_stop_posted, is_resume_posted;
     tci_pi_cancel_kind cancel_wanted;

@@ -181,6 +181,8 @@ static void lost(tci_pi_sess *s)
     else
         tc_err_set(&err, TC_E_CONNECT, "pi-env exited with code %d before it was ready",
                    s->exit.code);
+    if (s->phase != TCI_PI_READY && s->pi->options.start_hint != NULL)
+        (void)tc_err_hint(&err, "%s", s->pi->options.start_hint);
     tci_pi_sess_end_with(s, &err);
 }
 

@@ -95,7 +95,7 @@ static tci_wake *count_one(const tci_pi_pending *p)
 {
     if (p->wake != NULL)
         tci_wake_count_one(p->wake);
-    return p->wake;
+    return p->is_awaited ? p->wake : NULL;
 }
 
 static void wake_caller(tci_wake *wake, uint32_t id)

@@ -210,22 +210,6 @@ static int prepare(tc_env *env, const tc_call *call, const tc_exec_options *o, t
 
 /* ---- how it ended ---- */
 
-static int signal_number(tc_signal s)
-{
-    enum { INT = 2, KILL = 9, TERM = 15 };
-    switch (s) {
-    case TC_SIGNAL_INTERRUPT:
-        return INT;
-    case TC_SIGNAL_TERMINATE:
-        return TERM;
-    case TC_SIGNAL_KILL:
-        return KILL;
-    case TC_SIGNAL_NONE:
-        break;
-    }
-    return 0;
-}
-
 static int settle(const tc_call *call, const tc_exec_options *o, const tc_process_status *status,
                   tc_exec_outcome *ret, tc_err *err)
 {
@@ -235,7 +219,7 @@ static int settle(const tc_call *call, const tc_exec_options *o, const tc_proces
         ret->exit_code = status->exit_code;
         return 0;
     case TC_PROCESS_SIGNALED:
-        ret->exit_code = SIGNAL_BASE + signal_number(status->signal);
+        ret->exit_code = SIGNAL_BASE + tci_signal_number(status->signal);
         return 0;
     case TC_PROCESS_TIMED_OUT:
         return tci_env_fail(call, TC_ENV_TIMEOUT, (tc_str){0}, err, TC_E_TIMEOUT, "timeout:%.*s",

@@ -104,8 +104,8 @@ int tci_env_enter(tc_env *env, tc_err *err)
 void tci_env_leave(tc_env *env)
 {
     tci_mutex_lock(&env->lock);
-    env->nusers--;
-    tci_wake_all(&env->changed);
+    if (--env->nusers == 0)
+        tci_wake_all(&env->changed);
     tci_mutex_unlock(&env->lock);
 }
 

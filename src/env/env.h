@@ -48,6 +48,9 @@ typedef struct tci_env_vtable {
                      const tc_read_text_options *options, tc_text_page *ret_page, tc_err *err);
     int (*read_stream)(tc_env *env, const tc_call *call, tc_str path, const tc_range *range,
                        tc_sink sink, void *user, tc_transfer *ret_transfer, tc_err *err);
+    /* The same for a whole file, with its facts before the first byte; NULL: there are none. */
+    int (*read_file)(tc_env *env, const tc_call *call, tc_str path, tc_sink sink, void *user,
+                     tc_file_info *ret_info, tc_err *err);
     int (*write_text)(tc_env *env, const tc_call *call, tc_str path, tc_str text,
                       const tc_write_options *options, tc_file_info *ret_info, tc_err *err);
     int (*write_stream)(tc_env *env, const tc_call *call, tc_str path,
@@ -162,6 +165,18 @@ bool tci_env_is_absolute(tc_str path);
 
 /* Every watcher of env stops. */
 void tci_watchers_stop(tc_env *env);
+
+/* A change that was noted before it was made, perhaps by a program that is gone (eip_receipt.c). */
+typedef struct tci_env_operation {
+    tc_str device_id, session_id, operation_id;
+    uint64_t generation;
+} tci_env_operation;
+/* Changes made through env leave receipts that outlive this program. */
+bool tci_env_has_receipts(const tc_env *env);
+/* DONE when the device that env is on has a receipt of it, in the same generation; else UNKNOWN. Fails
+ * when the device cannot be asked (its session is gone). */
+int tci_env_ask_operation(tc_env *env, const tc_call *call, const tci_env_operation *operation,
+                          tc_outcome *ret_outcome, tc_receipt *ret_receipt, tc_err *err) TC_CHECKED;
 
 /* A private folder for a daemon child's state. The returned path lives in a. */
 int tci_env_temp_folder(tc_runtime *rt, tci_arena *a, tc_str *ret_path, tc_err *err) TC_CHECKED;

@@ -131,6 +131,18 @@ int tc_env_read_stream(tc_env *env, const tc_call *call, tc_str path, const tc_r
     return leave(env, env->v->read_stream(env, call, path, range, sink, user, ret_transfer, err));
 }
 
+int tc_env_read_file(tc_env *env, const tc_call *call, tc_str path, tc_sink sink, void *user,
+                     tc_file_info *ret_info, tc_err *err)
+{
+    int rc = enter_path(env, call, false, &path, err);
+    if (rc < 0)
+        return rc;
+    *ret_info = (tc_file_info){.path = path, .kind = TC_FILE_REGULAR};
+    if (env->v->read_file == NULL)
+        return leave(env, env->v->read_stream(env, call, path, NULL, sink, user, NULL, err));
+    return leave(env, env->v->read_file(env, call, path, sink, user, ret_info, err));
+}
+
 static int into_buffer(void *user, const void *bytes, size_t len, tc_err *err)
 {
     tci_buf *b = user;

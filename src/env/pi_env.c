@@ -449,6 +449,7 @@ const tci_env_vtable tci_penv_env_vtable = {
     .search = tci_penv_search,
     .read_text = tci_penv_read_text,
     .read_stream = tci_penv_read_stream,
+    .read_file = tci_penv_read_file,
     .write_text = tci_penv_write_text,
     .write_stream = tci_penv_write_stream,
     .sync = tci_penv_sync,

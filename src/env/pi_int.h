@@ -5,14 +5,15 @@
  *   pi_env.c     life, facts, closing handles     pi_ops.c      operations on paths, directories
  *   pi_read.c    open files, reading              pi_write.c    writing
  *   pi_exec.c    commands of the interface        pi_run.c      tc_env_run, and its input
- *   pi_watch.c   watching                         pi_tunnel.c   what only EIP has */
+ *   pi_watch.c   watching                         pi_tunnel.c   what only EIP has
+ *   pi_many.c    small files, many in flight (many.h) */
 #ifndef TCI_ENV_PI_INT_H
 #define TCI_ENV_PI_INT_H
 
 #include "env/methods_int.h"
 #include "env/pi_env.h"
 
-enum { TCI_PI_FLIGHT = 8, TCI_PI_READER_CHUNK = 256 * 1024, TCI_PI_CHUNK = 512 * 1024 };
+enum { TCI_PI_FLIGHT = 16, TCI_PI_READER_CHUNK = 256 * 1024, TCI_PI_CHUNK = 128 * 1024 };
 
 typedef struct tci_penv {
     tc_env base;
@@ -81,6 +82,11 @@ typedef struct tci_penv_pull {
 int tci_penv_pull_all(tc_env *env, const tc_call *call, const tci_penv_pull *pull,
                       uint64_t *ret_len, tc_err *err) TC_CHECKED;
 
+/* ---- writing ---- */
+
+/* Whole or not at all, all in one request. */
+void tci_penv_write_params(tc_str path, const tc_write_options *o, tci_pi_write_params *ret);
+
 /* ---- facts ---- */
 
 void tci_penv_to_file(const tci_pi_info *info, tc_env_file *ret_file);
@@ -92,6 +98,8 @@ int tci_penv_stat(tc_env *env, const tc_call *call, tc_str path, bool follow_sym
                   tc_file_info *ret_info, tc_err *err);
 int tci_penv_read_stream(tc_env *env, const tc_call *call, tc_str path, const tc_range *range,
                          tc_sink sink, void *user, tc_transfer *ret_transfer, tc_err *err);
+int tci_penv_read_file(tc_env *env, const tc_call *call, tc_str path, tc_sink sink, void *user,
+                       tc_file_info *ret_info, tc_err *err);
 int tci_penv_write_text(tc_env *env, const tc_call *call, tc_str path, tc_str text,
                         const tc_write_options *options, tc_file_info *ret_info, tc_err *err);
 int tci_penv_write_stream(tc_env *env, const tc_call *call, tc_str path,

@@ -42,6 +42,8 @@ void tci_penv_to_file_info(const tci_pi_info *info, tc_str path, tc_file_info *r
         .has_size = is_regular,
         .has_executable = is_regular && info->has_mode,
         .is_executable = is_regular && (info->mode & ANY_EXECUTE) != 0,
+        .has_mode = info->has_mode,
+        .mode = info->mode,
         .size_bytes = is_regular ? info->size : 0,
         .modified_at = {.is_known = true,
                         .sec = info->mtime_sec,

@@ -119,7 +119,9 @@ int tci_penv_pull_all(tc_env *env, const tc_call *call, const tci_penv_pull *pul
     g->p = pull;
     if (pull->buf == NULL && !is_end) {
         uint64_t nchunks = tci_min_u64(TCI_PI_FLIGHT, (pull->len - 1) / pull->chunk + 1);
-        g->ring = tci_mem_alloc((size_t)nchunks * pull->chunk);
+        /* Not zeroed, and no larger than the range: most files are small. */
+        g->ring =
+            tci_mem_resize(NULL, (size_t)tci_min_u64(nchunks * (uint64_t)pull->chunk, pull->len));
         rc = g->ring != NULL ? 0 : tci_err_no_memory(err);
     }
     while (rc == 0 && !is_end) {
@@ -344,7 +346,7 @@ int tci_penv_open_file(tc_env *env, const tc_call *call, tc_str path, unsigned h
     return rc;
 }
 
-/* ---- tc_env_read_stream ---- */
+/* ---- tc_env_read_stream, tc_env_read_file ---- */
 
 typedef struct hashing {
     tc_sink sink;
@@ -399,5 +401,26 @@ int tci_penv_read_stream(tc_env *env, const tc_call *call, tc_str path, const tc
     tci_penv_close_later(tci_penv_of(env), h.session, h.handle);
     if (rc == 0 && ret_transfer != NULL)
         fill_transfer(ret_transfer, &h, path, n, &hash);
+    return rc;
+}
+
+int tci_penv_read_file(tc_env *env, const tc_call *call, tc_str path, tc_sink sink, void *user,
+                       tc_file_info *ret_info, tc_err *err)
+{
+    pi_handle h;
+    uint64_t n = 0;
+    int rc = open_it(env, call, path, TCI_OPEN_REGULAR, &h, err);
+    if (rc < 0)
+        return rc;
+    tci_penv_to_file_info(&h.info, path, ret_info);
+    tci_penv_pull pull = {.session = h.session,
+                          .handle = h.handle,
+                          .len = h.info.size,
+                          .chunk = TCI_PI_CHUNK,
+                          .path = path,
+                          .sink = sink,
+                          .user = user};
+    rc = tci_penv_pull_all(env, call, &pull, &n, err);
+    tci_penv_close_later(tci_penv_of(env), h.session, h.handle);
     return rc;
 }

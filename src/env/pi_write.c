@@ -213,23 +213,29 @@ static int write_pieces(tc_env *env, const tc_call *call, tci_pi_write_params *p
     return rc;
 }
 
+void tci_penv_write_params(tc_str path, const tc_write_options *o, tci_pi_write_params *ret)
+{
+    *ret = (tci_pi_write_params){.path = path,
+                                 .atomic = true,
+                                 .sync = !o->no_sync,
+                                 .has_executable = o->executable != TC_KEEP,
+                                 .executable = o->executable == TC_YES,
+                                 .has_mode = o->is_private,
+                                 .mode = o->executable == TC_YES ? 0700 : 0600};
+}
+
 static int write_content(tc_env *env, const tc_call *call, tc_str path, const tc_write_options *o,
                          content *c, tci_pi_info *ret_info, tc_err *err)
 {
     enum { ALL = TCI_PI_FLIGHT * TCI_PI_CHUNK };
-    tci_pi_write_params params = {.path = path,
-                                  .atomic = true,
-                                  .sync = !o->no_sync,
-                                  .has_executable = o->executable != TC_KEEP,
-                                  .executable = o->executable == TC_YES,
-                                  .has_mode = o->is_private,
-                                  .mode = o->executable == TC_YES ? 0700 : 0600};
+    tci_pi_write_params params;
     tci_pi_write_result reply = {.has_handle = false};
     uint64_t session;
     size_t n = 0;
     char *buf = tci_mem_resize(NULL, ALL); /* not zeroed: only what is used is ever touched */
     if (buf == NULL)
         return tci_err_no_memory(err);
+    tci_penv_write_params(path, o, &params);
     int rc = fill(c, buf, TCI_PI_CHUNK, &n, err);
     if (rc != 0) {
         tci_free(buf);

@@ -111,6 +111,8 @@ static void add_rules(list *l, const tci_ssh_to *to, const tci_ssh_want *want)
     /* The key comes before the login; a scan needs nothing of the latter. */
     if (want->is_scan)
         add_option(l, "PreferredAuthentications", TC_STR("none"));
+    else if (to->ciphers.len > 0 && !want->is_query)
+        add_option(l, "Ciphers", to->ciphers);
 }
 
 static void add_config(list *l, const tci_ssh_to *to, const tci_ssh_want *want)

@@ -96,11 +96,13 @@ static const char head[] =
     "case $o in Android) s=Android; "
     "[ \"$TMPDIR\" ] || p warning TMPDIR is not set;; esac; ";
 
-/* The folders, best first: "h:" those in a place of the user's, "t:" those in a place of all. */
+/* The folders, best first: "h:" those in a place of the user's, "t:" those in a place of all. A home
+ * that is not there is not made. TELECHIR_TMPDIR stands for the places of all. */
 static const char folders[] =
-    "set -- \"${XDG_CACHE_HOME:+h:$XDG_CACHE_HOME/telechir}\" \"${HOME:+h:$HOME/.cache/telechir}\" "
+    "h=$HOME; [ -d \"$h\" ] || h=; "
+    "set -- \"${XDG_CACHE_HOME:+h:$XDG_CACHE_HOME/telechir}\" \"${h:+h:$h/.cache/telechir}\" "
     "\"${XDG_RUNTIME_DIR:+h:$XDG_RUNTIME_DIR/telechir}\" \"${TMPDIR:+t:$TMPDIR/telechir-$u}\" "
-    "\"t:/var/tmp/telechir-$u\" \"t:/tmp/telechir-$u\"; ";
+    "\"t:${TELECHIR_TMPDIR:-/var/tmp}/telechir-$u\" \"t:${TELECHIR_TMPDIR:-/tmp}/telechir-$u\"; ";
 
 /* z: start what is at $f for good. */
 static const char start_plain[] = "z() { p run \"$f\"; cd \"${HOME:-/}\" 2>/dev/null || cd /; "
@@ -124,8 +126,11 @@ static const char find_it[] =
     "case $(h <\"$f\") in *$w*) z;; esac; done; "
     "case $(h </dev/null) in *e3b0c44298fc1c14*) p need 1;; *) p failed nohash;; esac";
 
-/* Bring it: the first folder where a file can be made and run takes it. r: why not. */
+/* Bring it: the first folder where a file can be made and run takes it. r: why not; l: what to say
+ * when who failed could not say it, like one that a limit of file sizes ended. */
 static const char take_it[] =
+    "l() { [ \"$r\" ] || r=\"nothing can be written there (status $1; ulimit -f is $(ulimit "
+    "-f))\"; }; "
     "j() { case $e in "
     "t:*) y \"${d%/*}\" || { echo \"others can replace what is in ${d%/*}\"; return 1; }; "
     "if [ -d \"$d\" ]; then :; else mkdir \"$d\" || return 1; fi; g=$d;; "
@@ -136,10 +141,10 @@ static const char take_it[] =
     "a=$(umask); umask 077; i=-1; for d do i=$((i+1)); case $d in [ht]:/*) ;; *) continue;; esac; "
     "case $v in *,$i,*) continue;; esac; e=$d; d=${d#?:}; f=$d/telechird-$n; x=$d/.new-$c; "
     "trap 'rm -f \"$x\"' 0; trap 'exit 1' 1 2 13 15; "
-    "r=$(j 2>&1) && break; rm -f \"$x\" 2>/dev/null; p tried \"$d:\" $r; x=; done; "
+    "r=$(j 2>&1) && break; l $?; rm -f \"$x\" 2>/dev/null; p tried \"$d:\" $r; x=; done; "
     "[ \"$x\" ] || { p failed nofolder; exit 1; }; "
     "p send $i \"$d\"; "
-    "r=$(head -c $b 2>&1 >\"$x\") || { p failed write $i $r; exit 1; }; "
+    "r=$(head -c $b 2>&1 >\"$x\") || { l $?; p failed write $i $r; exit 1; }; "
     "case $(h <\"$x\") in *$w*) ;; *) p failed corrupt $i; exit 1;; esac; "
     "r=$(\"$x\" --version 2>&1 </dev/null) || { p failed norun $i $r; exit 1; }; "
     "r=$(mv -f \"$x\" \"$f\" 2>&1) || { p failed write $i $r; exit 1; }; "

@@ -46,6 +46,10 @@ static int make_connection(void *arg, tci_pi **ret_pi, tc_err *err)
         return rc;
     tci_pi_options options = {.on_log = job->options->log != NULL ? tci_ssh_on_log : NULL,
                               .log_user = launcher.user};
+    if (job->options->login_shell)
+        options.start_hint =
+            "a login file there (~/.profile, ~/.bash_profile, ~/.zprofile, ~/.login) "
+            "may end the shell; try without the login shell (--login-shell)";
     return tci_pi_new_own(job->rt, &launcher, &options, ret_pi, err);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Inside of the ssh provider. From the bottom up: a complete target (ssh_target.c), the arguments
- * of ssh (ssh_args.c), a running ssh (ssh_child.c) and what its complaints mean (ssh_fault.c); the
+ * of ssh (ssh_args.c), the order of its ciphers (ssh_cipher.c), a running ssh (ssh_child.c) and what its
+ * complaints mean (ssh_fault.c); the
  * file of trusted keys (ssh_keys.c) and what is done with it (ssh_trust.c); daemon programs of this
  * side (ssh_daemon.c), the script that runs on the other one (ssh_boot.c), and both put together into a
  * launcher (ssh_launch.c). Callers' threads or the thread of a launch; nothing here is shared. */
@@ -15,11 +16,13 @@
 /* ---- targets ---- */
 
 /* A target with its defaults filled in; texts live in the arena it was made with.
- *   unknown   bits: rules of ours that the installed ssh turned out not to know */
+ *   unknown   bits: rules of ours that the installed ssh turned out not to know
+ *   ciphers   what to offer, comma separated; empty: as ssh would (tci_ssh_choose_ciphers) */
 typedef struct tci_ssh_to {
     tc_runtime *rt;
     tc_ssh_target target;
     uint64_t unknown;
+    tc_str ciphers;
 } tci_ssh_to;
 
 int tci_ssh_to_make(tc_runtime *rt, const tc_ssh_target *target, tci_arena *a, tci_ssh_to *ret_to,
@@ -49,6 +52,18 @@ int tci_ssh_environ(const tci_ssh_to *to, tci_arena *a, const char *const **ret_
                     tc_err *err) TC_CHECKED;
 /* Did ssh refuse a rule of ours that may be left out? Then it is left out from now on (true). */
 bool tci_ssh_learn(tci_ssh_to *to, tc_str complaints);
+
+/* What ssh says the configuration comes to (-G), as lines of "name value", in the arena. Contacts nobody,
+ * but runs what the configuration runs to match. */
+int tci_ssh_query(tci_ssh_to *to, tc_ctx *ctx, bool without_rules, bool without_config,
+                  tci_arena *a, tc_str *ret, tc_err *err) TC_CHECKED;
+/* The ciphers named in an answer to that, those first that are fast with instructions for AES; empty:
+ * they are in that order already, or none are named. PARSE: names we had better not repeat. */
+int tci_ssh_fast_first(tc_str configuration, tci_arena *a, tc_str *ret_ciphers,
+                       tc_err *err) TC_CHECKED;
+/* Set to->ciphers (in the arena) to what ssh would offer, in the order that suits this processor. When
+ * that cannot be told it stays empty. */
+void tci_ssh_choose_ciphers(tci_ssh_to *to, tc_ctx *ctx, tci_arena *a);
 
 /* ---- a running ssh ---- */
 

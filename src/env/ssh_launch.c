@@ -367,8 +367,10 @@ static int start_it(start *s, tci_pi_child *ret_child, tc_err *err)
                              .folder = s->l->folder,
                              .login_shell = s->l->login_shell};
     int rc = tci_ssh_daemons_find(s->l->to.rt, s->l->daemon, &s->arena, &s->daemons, err);
-    if (rc == 0)
-        rc = connect(s, &script, err);
+    if (rc < 0)
+        return rc;
+    tci_ssh_choose_ciphers(&s->l->to, s->ctx, &s->arena);
+    rc = connect(s, &script, err);
     if (rc < 0)
         return rc;
     warn(s);
@@ -385,6 +387,7 @@ static int launch(void *user, tc_ctx *ctx, tc_str token, tci_pi_child *ret_child
     tci_arena_init(&s.arena, 0);
     tci_buf_init(&s.script, TCI_BUF_MAX);
     int rc = start_it(&s, ret_child, err);
+    s.l->to.ciphers = (tc_str){0}; /* it is in the arena */
     tci_ssh_end(&s.child);
     tci_buf_done(&s.script);
     tci_arena_done(&s.arena);

@@ -180,8 +180,8 @@ int tc_ssh_status(tc_runtime *rt, tc_ctx *ctx, tc_result *r, const tc_ssh_target
 
 /* ---- what is overruled ---- */
 
-static int query(tci_ssh_to *to, tc_ctx *ctx, bool without_rules, bool without_config, tci_arena *a,
-                 tc_str *ret, tc_err *err)
+int tci_ssh_query(tci_ssh_to *to, tc_ctx *ctx, bool without_rules, bool without_config,
+                  tci_arena *a, tc_str *ret, tc_err *err)
 {
     tci_ssh_child c = {0};
     tci_ssh_want want = {.is_query = true,
@@ -216,11 +216,11 @@ int tc_ssh_ignored(tc_runtime *rt, tc_ctx *ctx, tc_result *r, const tc_ssh_targe
     tc_str ours = {0}, theirs = {0}, bare = {0}, line;
     int rc = tci_ssh_to_make(rt, target, a, &to, err);
     if (rc == 0)
-        rc = query(&to, ctx, false, false, a, &ours, err);
+        rc = tci_ssh_query(&to, ctx, false, false, a, &ours, err);
     if (rc == 0)
-        rc = query(&to, ctx, true, false, a, &theirs, err);
+        rc = tci_ssh_query(&to, ctx, true, false, a, &theirs, err);
     if (rc == 0)
-        rc = query(&to, ctx, true, true, a, &bare, err);
+        rc = tci_ssh_query(&to, ctx, true, true, a, &bare, err);
     if (rc < 0)
         return rc;
     size_t max = 1;

@@ -333,6 +333,42 @@ static void a_link_that_breaks_while_sending_leaves_nothing(void **state)
     assert_int_equal(count_names(deployed_folder(), ".new-", NULL), 0);
 }
 
+static void a_limit_of_file_sizes_is_named(void **state)
+{
+    TCI_UNUSED(state);
+    started s;
+    /* Not even a small file can be written; then a small one, but not the daemon. */
+    char big[64 * 1024];
+    memset(big, '#', sizeof big - 1);
+    big[sizeof big - 1] = '\0';
+    write_daemon(big);
+    static const char *const limits[] = {"ulimit -f 0\n", "ulimit -f 8\n"};
+    for (size_t i = 0; i < TCI_ARRAY_LEN(limits); i++) {
+        tc_sshd_before(&fix.sshd, limits[i]);
+        assert_int_equal(start(&s), TC_E_DENIED);
+        assert_non_null(strstr(fix.err.msg, ".cache/telechir: "));
+        assert_non_null(strstr(fix.err.msg, "ulimit -f is "));
+        assert_null(strstr(fix.err.msg, ": ;"));
+    }
+    assert_int_equal(count_names(deployed_folder(), ".new-", NULL), 0);
+}
+
+static void a_home_that_is_not_there_is_not_made(void **state)
+{
+    TCI_UNUSED(state);
+    char path[4400], before[8192], folder[4400];
+    snprintf(path, sizeof path, "%s/gone/home", fix.sshd.dir);
+    snprintf(before, sizeof before, "HOME=%s\nexport HOME\n", path);
+    tc_sshd_before(&fix.sshd, before);
+    const char *facts = start_and_end();
+    snprintf(folder, sizeof folder, "%s/tmp/telechir-%u/", fix.sshd.dir, (unsigned)getuid());
+    assert_int_equal(strncmp(fact(facts, "self"), folder, strlen(folder)), 0);
+    assert_string_equal(fact(facts, "pwd"), "/");
+    *strrchr(path, '/') = '\0';
+    assert_int_equal(access(path, F_OK), -1);
+    run_cleanup(folder);
+}
+
 const struct CMUnitTest deploy_tests[] = {
     TEST(the_daemon_is_put_there_whole_and_private),
     TEST(a_second_start_is_one_connection_and_touches_nothing),
@@ -347,5 +383,7 @@ const struct CMUnitTest deploy_tests[] = {
     TEST(a_large_daemon_arrives_whole),
     TEST(several_at_once_do_not_disturb_each_other),
     TEST(a_link_that_breaks_while_sending_leaves_nothing),
+    TEST(a_limit_of_file_sizes_is_named),
+    TEST(a_home_that_is_not_there_is_not_made),
 };
 const size_t ndeploy_tests = TCI_ARRAY_LEN(deploy_tests);

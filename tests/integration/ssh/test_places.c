@@ -49,7 +49,9 @@ static void use_home(const char *name, const char *before)
     snprintf(path, sizeof path, "%s/login.home", fix.sshd.dir);
     snprintf(text, sizeof text, "%s/%s\n", fix.sshd.dir, name);
     tc_test_write(path, text, 0644);
-    tc_sshd_before(&fix.sshd, before);
+    /* The temporary folders are the namespace's own. */
+    snprintf(text, sizeof text, "unset TELECHIR_TMPDIR\n%s", before != NULL ? before : "");
+    tc_sshd_before(&fix.sshd, text);
 }
 
 static bool runs_from(const char *facts, const char *folder)

@@ -3,6 +3,8 @@
  * What may be in a target, and what ssh is told. */
 #include "tests.h"
 
+#include "plat/system.h"
+
 static int check(tc_ssh_target t)
 {
     tc_err err = {0};
@@ -311,6 +313,111 @@ static void rules_an_old_ssh_does_not_know_are_left_out(void **state)
     tc_runtime_close(rt);
 }
 
+/* ---- ciphers ---- */
+
+static void fast_ciphers_come_first_and_nothing_else_changes(void **state)
+{
+    TCI_UNUSED(state);
+    static const char *const cases[][2] = {
+        {"user me\nciphers chacha20-poly1305@openssh.com,aes128-ctr,aes192-ctr,aes256-ctr,"
+         "aes128-gcm@openssh.com,aes256-gcm@openssh.com\nport 22\n",
+         "aes128-gcm@openssh.com,aes256-gcm@openssh.com,chacha20-poly1305@openssh.com,"
+         "aes128-ctr,aes192-ctr,aes256-ctr"},
+        {"ciphers aes256-ctr,aes256-gcm@openssh.com", "aes256-gcm@openssh.com,aes256-ctr"},
+        /* What the configuration leaves out stays out. */
+        {"ciphers chacha20-poly1305@openssh.com,aes256-ctr\n", ""},
+        {"ciphers aes128-ctr\n", ""},
+        /* In that order already. */
+        {"ciphers aes128-gcm@openssh.com,aes256-gcm@openssh.com,aes128-ctr\n", ""},
+        {"ciphersuites aes128-gcm@openssh.com\nmacs aes128-gcm@openssh.com,x\n", ""},
+        {"", ""},
+    };
+    static const char *const bad[] = {"ciphers a b,aes128-gcm@openssh.com\n",
+                                      "ciphers -x,aes128-gcm@openssh.com\n",
+                                      "ciphers a\t,aes128-gcm@openssh.com\n",
+                                      "ciphers a,,aes128-gcm@openssh.com\n", "ciphers \n"};
+    tci_arena a;
+    tc_err err;
+    tci_arena_init(&a, 0);
+    for (size_t i = 0; i < TCI_ARRAY_LEN(cases); i++) {
+        tc_str said = TC_STR("untouched");
+        assert_int_equal(tci_ssh_fast_first(tci_str(cases[i][0]), &a, &said, &err), 0);
+        assert_str(said, cases[i][1]);
+    }
+    for (size_t i = 0; i < TCI_ARRAY_LEN(bad); i++) {
+        tc_str said = TC_STR("untouched");
+        assert_int_equal(tci_ssh_fast_first(tci_str(bad[i]), &a, &said, &err), TC_E_PARSE);
+        assert_str(said, "untouched");
+    }
+    tci_arena_done(&a);
+}
+
+static void ciphers_are_for_connections_that_carry_something(void **state)
+{
+    TCI_UNUSED(state);
+    tc_runtime *rt = open_runtime(some_environment);
+    tci_arena a;
+    tci_buf text;
+    tc_err err;
+    tci_ssh_to to;
+    const char *const *argv;
+    tci_arena_init(&a, 0);
+    tci_buf_init(&text, TCI_BUF_MAX);
+    tc_ssh_target t = {.size = sizeof t, .host = TC_STR("box")};
+    const tci_ssh_want wants[] = {{.command = TC_STR("exit 0")},
+                                  {.command = TC_STR("exit 0"), .is_scan = true},
+                                  {.command = TC_STR("exit 0"), .is_query = true}};
+    assert_int_equal(tci_ssh_to_make(rt, &t, &a, &to, &err), 0);
+    to.ciphers = TC_STR("aes128-gcm@openssh.com,aes128-ctr");
+    for (size_t i = 0; i < TCI_ARRAY_LEN(wants); i++) {
+        assert_int_equal(tci_ssh_args(&to, &wants[i], &a, &argv, &err), 0);
+        join(argv, &text);
+        const char *at = strstr(text.ptr, "-o\nCiphers=aes128-gcm@openssh.com,aes128-ctr\n");
+        assert_true((at != NULL) == (i == 0));
+    }
+    tci_buf_done(&text);
+    tci_arena_done(&a);
+    tc_runtime_close(rt);
+}
+
+/* A program in place of ssh: what it answers, and what becomes of it. */
+static void choose_with(const char *script, tci_arena *a, tc_str *ret)
+{
+    tc_err err;
+    tci_ssh_to to;
+    tci_file f = TCI_FILE_NONE;
+    tc_str path = in_folder("ssh-stand-in");
+    tci_file_discard(TCI_FILE_CWD, path); /* of the case before */
+    assert_int_equal(tci_file_open(path, TCI_OPEN_WRITE | TCI_OPEN_CREATE, 0700, &f, &err), 0);
+    assert_int_equal(tci_file_write_all(f, script, strlen(script), &err), 0);
+    tci_file_close(&f);
+    tc_runtime *rt = open_runtime(some_environment);
+    tc_ssh_target t = {.size = sizeof t, .host = TC_STR("box"), .program = path};
+    assert_int_equal(tci_ssh_to_make(rt, &t, a, &to, &err), 0);
+    to.ciphers = TC_STR("of before");
+    tci_ssh_choose_ciphers(&to, NULL, a);
+    *ret = to.ciphers;
+    tc_runtime_close(rt);
+}
+
+static void what_ssh_would_offer_is_asked_for(void **state)
+{
+    TCI_UNUSED(state);
+    tci_arena a;
+    tc_str ciphers = {0};
+    tci_arena_init(&a, 0);
+    choose_with("#!/bin/sh\ncase \"$*\" in *-G*) ;; *) exit 1 ;; esac\n"
+                "echo ciphers aes128-ctr,aes128-gcm@openssh.com\n",
+                &a, &ciphers);
+    assert_str(ciphers, tci_system_has_aes() ? "aes128-gcm@openssh.com,aes128-ctr" : "");
+    /* It cannot tell: the connection is made all the same. */
+    choose_with("#!/bin/sh\necho 'unknown option -- G' >&2\nexit 255\n", &a, &ciphers);
+    assert_str(ciphers, "");
+    choose_with("#!/bin/sh\nexit 0\n", &a, &ciphers);
+    assert_str(ciphers, "");
+    tci_arena_done(&a);
+}
+
 const struct CMUnitTest target_tests[] = {
     cmocka_unit_test(fields_that_are_refused),
     cmocka_unit_test(fields_that_are_fine),
@@ -320,5 +427,8 @@ const struct CMUnitTest target_tests[] = {
     cmocka_unit_test(the_arguments_are_exactly_these),
     cmocka_unit_test(ssh_sees_only_what_it_needs_of_our_environment),
     cmocka_unit_test(rules_an_old_ssh_does_not_know_are_left_out),
+    cmocka_unit_test(fast_ciphers_come_first_and_nothing_else_changes),
+    cmocka_unit_test(ciphers_are_for_connections_that_carry_something),
+    cmocka_unit_test(what_ssh_would_offer_is_asked_for),
 };
 const size_t ntarget_tests = TCI_ARRAY_LEN(target_tests);
