@@ -5,8 +5,8 @@
     bench/bench_ssh.py --bin build/release/bin               # a few minutes
     bench/bench_ssh.py --bin build/release/bin --quick       # half a minute, no verdict
 
-Starts an sshd of its own (own keys, loopback, a temporary folder). Both sides use the same key, the same
-server and the same cipher and take turns in every repetition; values are medians, ratios are medians of the
+Starts an sshd of its own (own keys, loopback, a temporary folder). Both sides use the same key and the same
+server, each with the cipher it prefers of those that both ends have, and take turns in every repetition; values are medians, ratios are medians of the
 pairs' ratios. What was copied is compared byte for byte, so that an answer that came too early earns nothing.
 
 rows

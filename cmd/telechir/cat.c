@@ -23,7 +23,7 @@ static int cat_json(cli *c, const cli_place *p)
         return rc;
     tci_buf_init(&b, TCI_BUF_MAX);
     tci_buf_append_byte(&b, '{');
-    cli_json_str(&b, &first, "path", path);
+    cli_json_str(&b, &first, "path", p->absolute);
     cli_json_u64(&b, &first, "size", bytes.len);
     cli_json_bytes(&b, &first, "data", bytes);
     tci_buf_append_byte(&b, '}');
@@ -46,7 +46,7 @@ int cmd_cat(cli *c)
                             : tc_env_read_stream(p.env, &call, tci_str(p.path), NULL, to_stdout,
                                                  NULL, NULL, &c->err);
         if (rc < 0) {
-            (void)tc_err_wrap(&c->err, "cannot read '%s'", c->args[i]);
+            (void)cli_blame(c, "read", c->args[i], "it changed meanwhile, or is no file");
             return cli_fail(c);
         }
     }

@@ -40,16 +40,18 @@ typedef struct cli_command {
     const char *name;
     const char *arguments; /* "[--] CMD ARG..." */
     const char *summary;
-    const char *details; /* more for --help; may be NULL */
+    const char *details;  /* more for --help; may be NULL */
+    const char *examples; /* lines for --help; may be NULL */
     const cli_option *options;
     size_t noptions;
-    bool takes_target;   /* --on and what goes with it */
-    bool takes_link;     /* the target options without --on */
-    bool takes_ssh;      /* only those of ssh */
-    bool stops_at_first; /* options end at the first argument (exec CMD ARG...) */
-    bool is_hidden;      /* not in the overview, completion and manual */
-    bool is_exec_like;   /* failures of ours exit 125 */
-    const char *words;   /* for completion: "add list show", or NULL */
+    bool takes_target;      /* --on and what goes with it */
+    bool takes_link;        /* the target options without --on */
+    bool takes_ssh;         /* only those of ssh */
+    bool stops_at_first;    /* options end at the first argument (exec CMD ARG...) */
+    bool takes_local_paths; /* arguments may name files here, whose names may be any bytes */
+    bool is_hidden;         /* not in the overview, completion and manual */
+    bool is_exec_like;      /* failures of ours exit 125 */
+    const char *words;      /* for completion: "add list show", or NULL */
     int (*run)(cli *c);
 } cli_command;
 
@@ -112,6 +114,8 @@ const char *cli_nth(const cli *c, const char *name, size_t n);
 bool cli_number(cli *c, const char *name, uint64_t min, uint64_t dflt, uint64_t *ret);
 /* Seconds with a fraction ("1.5"), more than 0, in milliseconds; 0 when not given. */
 bool cli_seconds(cli *c, const char *name, uint64_t *ret_ms);
+/* Is an argument text? Otherwise (INVALID) the error says which one it is. */
+int cli_check_text(cli *c, const char *arg) TC_CHECKED;
 /* min..max arguments; max SIZE_MAX: any number. false: a usage error is in c->err. */
 bool cli_want_args(cli *c, size_t min, size_t max);
 
@@ -121,16 +125,23 @@ bool cli_want_args(cli *c, size_t min, size_t max);
 int cli_fail(cli *c);
 /* Report a usage error: status 2. */
 int cli_usage(cli *c, const char *fmt, ...) TC_PRINTF(2, 3);
+/* What c->err says is of the path as it was typed: "cannot DOING 'TYPED': ...". A daemon behind EIP
+ * speaks in general terms; those become plain words. exists: what a CONFLICT means here; NULL: that
+ * it exists. Gives the code. */
+int cli_blame(cli *c, const char *doing, const char *typed, const char *exists);
 /* A line of talk on standard error, unless --quiet; the second only with --verbose. */
 void cli_say(const cli *c, const char *fmt, ...) TC_PRINTF(2, 3);
 void cli_detail(const cli *c, const char *fmt, ...) TC_PRINTF(2, 3);
 /* A line that is printed in any case: "telechir: ...". */
 void cli_warn(const cli *c, const char *fmt, ...) TC_PRINTF(2, 3);
-/* Write to standard output; false (and c->err) when it is closed or full. Any thread, one at a
- * time; err instead of c->err for those that are not the main thread. */
+/* Write to standard output; false (and c->err) when it is closed or full, or when nobody takes it and
+ * a signal was caught (CANCELLED). Any thread, one at a time; err instead of c->err for those that
+ * are not the main thread. */
 bool cli_out(cli *c, tc_str bytes);
 bool cli_outf(cli *c, const char *fmt, ...) TC_PRINTF(2, 3);
 int cli_write_stdout(tc_str bytes, tc_err *err) TC_CHECKED;
+/* The same for standard error, byte for byte: the output of a command. */
+int cli_write_stderr(tc_str bytes, tc_err *err) TC_CHECKED;
 /* One JSON object, then a newline. */
 bool cli_out_json(cli *c, tci_buf *json);
 
@@ -149,6 +160,11 @@ void cli_json_error(tci_buf *b, bool *first, const cli *c, const tc_err *err);
 void cli_json_info(tci_buf *b, bool *first, const tc_file_info *info);
 /* "file", "directory", "symlink", "other". */
 const char *cli_kind_name(tc_file_kind kind);
+/* The end of a plural: "file%s". */
+static inline const char *cli_s(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
 /* Text of a name for a terminal: control bytes become '?'. */
 void cli_put_name(tci_buf *b, tc_str name);
 
@@ -168,11 +184,14 @@ typedef struct cli_place {
     tc_env *env;
     const char *path;
     const char *target; /* NULL when local */
+    tc_str absolute;    /* by cli_there, with --json: the path as the target knows it */
 } cli_place;
 int cli_place_of(cli *c, const char *text, cli_place *ret) TC_CHECKED;
 /* A path of a command that works on one side: "TARGET:/path" without --on, where TARGET is a full
  * form, `local` or saved; anything else is a path on the command's target. Never here. */
 int cli_there(cli *c, const char *text, cli_place *ret) TC_CHECKED;
+/* "HOST:/path" or "USER@HOST:~/path", as scp takes it (target_form.c). */
+bool cli_is_scp_form(tc_str text);
 /* Close what was opened. */
 void cli_close(cli *c);
 
@@ -222,6 +241,8 @@ int cli_overview(cli *c);
 
 /* The signal that was caught, or 0. Any thread. */
 int cli_caught(void);
+/* Standard output or error opened once more so that a write does not wait; -1: it cannot be. */
+int cli_unwaiting(int fd);
 
 /* ---- the commands ---- */
 
@@ -241,6 +262,8 @@ int cmd_ls(cli *c);
 int cmd_manual(cli *c);
 int cmd_mkdir(cli *c);
 int cmd_rm(cli *c);
+int cmd_run(cli *c);
+int cmd_sessions(cli *c);
 int cmd_sh(cli *c);
 int cmd_target(cli *c);
 int cmd_tree(cli *c);

@@ -217,6 +217,8 @@ const cli_command cli_commands[] = {
      .arguments = "[--] CMD ARG...",
      .summary = "Run a program there",
      .details = exec_details,
+     .examples = "telechir exec --on ssh:gpu-box -- nvidia-smi\n"
+                 "telechir exec --on box --cwd src --env TOKEN -- make -j4",
      OPTIONS(exec_options),
      .takes_target = true,
      .stops_at_first = true,
@@ -226,6 +228,8 @@ const cli_command cli_commands[] = {
      .arguments = "'SCRIPT'",
      .summary = "Run a script through the shell there",
      .details = exec_details,
+     .examples = "telechir sh --on ssh:gpu-box 'cd train && python3 run.py'\n"
+                 "telechir sh --stdin 'gzip -c' <notes >notes.gz",
      OPTIONS(exec_options),
      .takes_target = true,
      .is_exec_like = true,
@@ -238,15 +242,20 @@ const cli_command cli_commands[] = {
          ":~/),\n"
          "or URL:/PATH. A name that holds a colon is written ./NAME. Each file appears whole or "
          "not\n"
-         "at all and keeps its executable bit. Links in trees are never followed: they are "
-         "reported\n"
-         "and left out (a target cannot make links). A link that is named itself is followed. A\n"
-         "folder needs -r. --checksum reads both ends of files of equal size. When some files "
-         "fail,\n"
+         "at all, keeps its executable bit, and stays its owner's alone if it was. Links in trees "
+         "are\n"
+         "never followed: they are reported and left out (a target cannot make links). A link "
+         "that is\n"
+         "named itself is followed. A folder needs -r. --checksum reads both ends of files of "
+         "equal\n"
+         "size, and copies where content or executable bit differ. When some files fail,\n"
          "the others are still copied, those that failed are listed, and the status is 1. With\n"
          "--json: one object for each that failed or was left out, then\n"
          "{\"files\",\"folders\",\"bytes\",\"equal\",\"skipped\",\"failed\"}.",
+     .examples = "telechir cp -r train ssh:gpu-box:~/train\n"
+                 "telechir cp box:/var/log/syslog .",
      OPTIONS(cp_options),
+     .takes_local_paths = true,
      .takes_link = true,
      .run = cmd_cp},
     {.name = "ls",
@@ -254,7 +263,9 @@ const cli_command cli_commands[] = {
      .summary = "List folders there",
      .details =
          "Without --on, PATH may be TARGET:/PATH as in cp; so it may be for all commands below.\n"
-         "With --json: one object a line.",
+         "With --json: one object a line; \"path\" in it is absolute for all of them.",
+     .examples = "telechir ls -l --on ssh:gpu-box /srv\n"
+                 "telechir ls box:train",
      OPTIONS(ls_options),
      .takes_target = true,
      .run = cmd_ls},
@@ -263,14 +274,19 @@ const cli_command cli_commands[] = {
      .summary = "Show all that is below a folder there",
      .details =
          "Hidden names too, but not .git nor what ignore files name. Links are not followed. With\n"
-         "--json: {\"path\",\"kind\"} a line, then {\"truncated\":true,\"shown\"} when not all was "
-         "shown.",
+         "--json: {\"relative_path\",\"path\",\"kind\"} a line, then "
+         "{\"truncated\":true,\"shown\"} when "
+         "not\nall was shown.",
+     .examples = "telechir tree --on ssh:gpu-box train\n"
+                 "telechir tree --exclude node_modules box:app",
      OPTIONS(tree_options),
      .takes_target = true,
      .run = cmd_tree},
     {.name = "cat",
      .arguments = "PATH...",
      .summary = "Print files there, byte for byte",
+     .examples = "telechir cat box:train/config.py\n"
+                 "telechir cat --on ssh:gpu-box /etc/hostname",
      .takes_target = true,
      .run = cmd_cat},
     {.name = "find",
@@ -280,6 +296,8 @@ const cli_command cli_commands[] = {
          "PATTERN is a glob: without / it is matched against the name at any depth, otherwise\n"
          "against the path below FOLDER; ** stands for any number of folders, {a,b} for either.\n"
          "With --json: one object a line.",
+     .examples = "telechir find --on ssh:gpu-box '*.log' /var\n"
+                 "telechir find -t f 'src/**/*.{c,h}' box:app",
      OPTIONS(find_options),
      .takes_target = true,
      .run = cmd_find},
@@ -290,18 +308,23 @@ const cli_command cli_commands[] = {
          "Prints path:line:text; with --context the lines around as path-line-text. PATTERN is a\n"
          "regular expression without look-around and back-references. Files that are not UTF-8\n"
          "text are left out. Status 1 when nothing matches. With --json: one object a line.",
+     .examples = "telechir grep -i 'error|warning' box:app/log\n"
+                 "telechir grep -F -C 2 'lr=1e-3' --on ssh:gpu-box train",
      OPTIONS(grep_options),
      .takes_target = true,
      .run = cmd_grep},
     {.name = "rm",
      .arguments = "PATH...",
      .summary = "Remove files and folders there",
+     .examples = "telechir rm box:train/old.bin\n"
+                 "telechir rm -r --on ssh:gpu-box /tmp/try",
      OPTIONS(rm_options),
      .takes_target = true,
      .run = cmd_rm},
     {.name = "mkdir",
      .arguments = "PATH...",
      .summary = "Make folders there",
+     .examples = "telechir mkdir -p box:train/data/raw",
      OPTIONS(mkdir_options),
      .takes_target = true,
      .run = cmd_mkdir},
@@ -316,15 +339,19 @@ const cli_command cli_commands[] = {
          "that is not UTF-8, or lines over 64 KiB, the whole file is written instead, after its\n"
          "size and time were compared: EIP has no compare-and-swap, so a change within that\n"
          "moment would be lost.",
+     .examples = "telechir edit box:train/config.py --old 'lr=1e-3' --new 'lr=3e-4'\n"
+                 "git diff | telechir edit box:app/main.c --patch -",
      OPTIONS(edit_options),
      .takes_target = true,
      .run = cmd_edit},
     {.name = "write",
      .arguments = "PATH",
      .summary = "Write a file there from standard input",
-     .details = "The file appears whole or not at all. New files get mode 0600 (0700 with -x); an "
-                "existing\n"
-                "file keeps its mode.",
+     .details = "The file appears whole or not at all; an existing one keeps its mode. A new one "
+                "gets what any\n"
+                "new file gets there; behind http(s), and with --create, 0600 (0700 with -x).",
+     .examples = "echo hello | telechir write box:note.txt\n"
+                 "telechir write --on ssh:gpu-box bin/run -x --file run.sh",
      OPTIONS(write_options),
      .takes_target = true,
      .run = cmd_write},

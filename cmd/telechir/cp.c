@@ -4,12 +4,12 @@
  * cp_run.c. The main thread. */
 #include "cp.h"
 
-enum { THREADS = 16, THREADS_EIP = 8, THREADS_MAX = 64 };
+enum { THREADS = 16, THREADS_EIP = 8, FLIGHT = 96 };
 
 /* ---- one end's facts ---- */
 
 typedef struct seen {
-    bool is_there, is_folder, is_file, is_executable;
+    bool is_there, is_folder, is_file, is_executable, is_private;
     uint64_t size;
 } seen;
 
@@ -26,6 +26,7 @@ static int look_here(cli *c, const char *path, seen *ret)
                       .is_folder = st.kind == TCI_FILE_KIND_DIRECTORY,
                       .is_file = st.kind == TCI_FILE_KIND_REGULAR,
                       .is_executable = (st.mode & ANY_EXECUTE) != 0,
+                      .is_private = cp_is_private_mode(st.mode),
                       .size = st.size};
     return rc;
 }
@@ -45,6 +46,7 @@ static int look(cli *c, const cli_place *p, seen *ret)
                       .is_folder = info.kind == TC_FILE_DIRECTORY,
                       .is_file = info.kind == TC_FILE_REGULAR,
                       .is_executable = info.is_executable,
+                      .is_private = info.has_mode && cp_is_private_mode(info.mode),
                       .size = info.size_bytes};
     return rc;
 }
@@ -142,9 +144,9 @@ static int add_file(cp_job *job, const cli_place *p, const seen *s, const goal *
 }
 
 /* The folder that the tree becomes: made now, so that it can be opened. */
-static int make_top(cp_job *job, cp_root *root, tc_str name)
+static int make_top(cp_job *job, cp_root *root, tc_str name, bool is_private)
 {
-    enum { FOLDER_MODE = 0777 };
+    enum { FOLDER_MODE = 0777, PRIVATE_MODE = 0700 };
     cli *c = job->c;
     cp_end *to = &root->to;
     int rc = open_end(c, to);
@@ -160,6 +162,8 @@ static int make_top(cp_job *job, cp_root *root, tc_str name)
         tc_call call = cli_call(c);
         tc_file_info info;
         rc = tc_env_mkdir(to->env, &call, to->path, false, false, &c->err);
+        if (rc == 0 && is_private)
+            return cp_make_private(job, to->env, to->path, c->result, &c->err);
         if (rc != TC_E_CONFLICT)
             return rc;
         rc = tc_env_stat(to->env, &call, to->path, false, &info, &c->err);
@@ -169,7 +173,7 @@ static int make_top(cp_job *job, cp_root *root, tc_str name)
                    : rc;
     }
     tci_file made = TCI_FILE_NONE;
-    rc = tci_file_mkdir(to->dir, name, FOLDER_MODE, &c->err);
+    rc = tci_file_mkdir(to->dir, name, is_private ? PRIVATE_MODE : FOLDER_MODE, &c->err);
     if (rc == 0 || rc == TC_E_CONFLICT)
         rc = tci_file_openat(to->dir, name, TCI_OPEN_READ | TCI_OPEN_DIRECTORY | TCI_OPEN_NOFOLLOW,
                              0, &made, &c->err);
@@ -178,19 +182,40 @@ static int make_top(cp_job *job, cp_root *root, tc_str name)
     return rc;
 }
 
+static bool is_this_machine(const cp_end *end)
+{
+    return end->env == NULL || tci_str_eq(tc_env_provider(end->env), TC_STR("local"));
+}
+
+/* Links resolved, where the path is on this machine and there. */
+static int real_path(cli *c, const cp_end *end, tc_str *ret)
+{
+    char buf[TCI_PATH_MAX];
+    tc_err ignored; /* what is wrong with it will be told by its use */
+    tc_str path;
+    *ret = end->path;
+    if (!is_this_machine(end) || tci_file_realpath(end->path, buf, &path, &ignored) < 0)
+        return 0;
+    return tci_arena_dup(&c->arena, path, ret, &c->err);
+}
+
 /* Copying a folder into itself would not end. */
 static int check_inside(cli *c, const cp_root *root)
 {
-    tc_str from = root->from.path, to = root->to.path;
+    tc_str from, to;
+    bool is_same = root->from.env == root->to.env ||
+                   (is_this_machine(&root->from) && is_this_machine(&root->to));
+    if (real_path(c, &root->from, &from) < 0 || real_path(c, &root->to, &to) < 0)
+        return c->err.code;
     bool is_below = tci_str_starts(to, from) && (to.len == from.len || to.ptr[from.len] == '/' ||
                                                  tci_str_ends(from, TC_STR("/")));
-    if (root->from.env == root->to.env && is_below)
+    if (is_same && is_below)
         return tc_err_set(&c->err, TC_E_INVALID, "'%.*s' cannot be copied into itself",
                           TC_STR_ARG(from));
     return 0;
 }
 
-static int add_tree(cp_job *job, const cli_place *p, const goal *g, cp_root *root)
+static int add_tree(cp_job *job, const cli_place *p, const seen *s, const goal *g, cp_root *root)
 {
     cli *c = job->c;
     tc_str name;
@@ -207,7 +232,7 @@ static int add_tree(cp_job *job, const cli_place *p, const goal *g, cp_root *roo
     if (rc == 0)
         rc = open_end(c, &root->from);
     if (rc == 0)
-        rc = make_top(job, root, name);
+        rc = make_top(job, root, name, s->is_private);
     return rc == 0 ? cp_walk(job, root) : rc;
 }
 
@@ -224,7 +249,7 @@ static int add_source(cp_job *job, const char *text, const goal *g, cp_root *roo
     if (!s.is_there)
         return tc_err_set(&c->err, TC_E_NOT_FOUND, "'%s' is not there", text);
     if (s.is_folder)
-        return add_tree(job, &p, g, root);
+        return add_tree(job, &p, &s, g, root);
     if (!s.is_file)
         return tc_err_set(&c->err, TC_E_UNSUPPORTED, "'%s' is neither a file nor a folder", text);
     return add_file(job, &p, &s, g, root);
@@ -254,9 +279,9 @@ static bool summary(cp_job *job)
     const cp_counts *n = &job->counts;
     char size[CLI_SIZE_TEXT_MAX];
     if (!c->is_json) {
-        cli_detail(c, "copied %llu files (%s), made %llu folders, %llu equal",
-                   (unsigned long long)n->files, cli_size_text(n->bytes, size),
-                   (unsigned long long)n->folders, (unsigned long long)n->equal);
+        cli_detail(c, "copied %llu file%s (%s), made %llu folder%s, %llu equal",
+                   (unsigned long long)n->files, cli_s(n->files), cli_size_text(n->bytes, size),
+                   (unsigned long long)n->folders, cli_s(n->folders), (unsigned long long)n->equal);
         return true;
     }
     tci_buf b;
@@ -283,6 +308,7 @@ static void choose_threads(cp_job *job)
     bool is_eip = false;
     for (size_t i = 0; i < c->nenvs; i++)
         is_eip = is_eip || cli_is_eip(c->envs[i].env);
+    job->nflight = job->nthreads > 0 ? job->nthreads : FLIGHT;
     if (job->nthreads == 0)
         job->nthreads = is_eip ? THREADS_EIP : THREADS;
 }
@@ -310,10 +336,9 @@ static int finish(cp_job *job, int rc)
     else if (is_begun && summary(job))
         c->err = why;
     if (rc < 0 && is_begun)
-        cli_warn(c,
-                 "it ended early: %llu files were copied; the same command with --checksum does "
-                 "the rest",
-                 (unsigned long long)n->files);
+        cli_warn(
+            c, "it ended early: %llu file%s copied; the same command with --checksum does the rest",
+            (unsigned long long)n->files, cli_s(n->files));
     int status = rc < 0 ? cli_fail(c) : CLI_OK;
     if (status == CLI_OK && n->failed > 0) {
         cli_warn(c, "%llu could not be copied", (unsigned long long)n->failed);
@@ -329,8 +354,8 @@ int cmd_cp(cli *c)
         .c = c, .is_checksum = cli_has(c, "checksum"), .is_recursive = cli_has(c, "recursive")};
     if (!cli_want_args(c, 2, SIZE_MAX) || !cli_number(c, "jobs", 1, 0, &job.nthreads))
         return cli_fail(c);
-    if (job.nthreads > THREADS_MAX)
-        return cli_usage(c, "--jobs is at most %d", THREADS_MAX);
+    if (job.nthreads > CP_THREADS_MAX)
+        return cli_usage(c, "--jobs is at most %d", CP_THREADS_MAX);
     cp_root *roots = tci_arena_items(&c->arena, cp_root, c->nargs);
     if (roots == NULL) {
         (void)tci_arena_error(&c->arena, &c->err);

@@ -18,7 +18,8 @@ enum {
     PROGRAM_MODE = 0777,
     ANY_EXECUTE = 0111,
     MODE_BITS = 07777,
-    RANDOM_BYTES = 6
+    RANDOM_BYTES = 6,
+    TEMP_MAX = 64 /* of a name */
 };
 
 tc_str cp_join(tci_buf *b, tc_str path, tc_str rel)
@@ -57,9 +58,11 @@ typedef struct flow {
     const tc_ctx *ctx;
     tci_file file;
     tci_buf *memory;
+    tc_file_info info;     /* of a source on a target, before its first byte */
+    unsigned private_mode; /* not 0: what file gets when the source is its owner's alone */
 } flow;
 
-static void count(cp_job *job, size_t nbytes)
+void cp_count(cp_job *job, size_t nbytes)
 {
     tci_mutex_lock(&job->lock);
     job->counts.bytes += nbytes;
@@ -67,12 +70,30 @@ static void count(cp_job *job, size_t nbytes)
     tci_mutex_unlock(&job->lock);
 }
 
+bool cp_is_private_mode(unsigned mode)
+{
+    enum { OTHERS = 0077 };
+    return (mode & OTHERS) == 0;
+}
+
+/* Once, before anything is in it. */
+static int keep_private(flow *f, tc_err *err)
+{
+    unsigned mode = f->private_mode;
+    f->private_mode = 0;
+    if (mode == 0 || !f->info.has_mode || !cp_is_private_mode(f->info.mode))
+        return 0;
+    return tci_file_chmod(f->file, mode, err);
+}
+
 static int into_file(void *user, const void *bytes, size_t len, tc_err *err)
 {
     flow *f = user;
-    int rc = tci_file_write_all(f->file, bytes, len, err);
+    int rc = keep_private(f, err);
     if (rc == 0)
-        count(f->job, len);
+        rc = tci_file_write_all(f->file, bytes, len, err);
+    if (rc == 0)
+        cp_count(f->job, len);
     return rc;
 }
 
@@ -83,7 +104,7 @@ static int from_file(void *user, void *buf, size_t cap, size_t *ret_len, tc_err 
         return tc_err_set(err, TC_E_CANCELLED, "cancelled");
     int rc = tci_file_read(f->file, buf, cap, ret_len, err);
     if (rc == 0)
-        count(f->job, *ret_len);
+        cp_count(f->job, *ret_len);
     return rc;
 }
 
@@ -98,6 +119,45 @@ static int open_source(const cp_item *item, tci_file *ret, tc_err *err)
         rc = tci_file_openat(dir, name, TCI_OPEN_READ | TCI_OPEN_NOFOLLOW | TCI_OPEN_NONBLOCK, 0,
                              ret, err);
     return rc;
+}
+
+/* The folder of a relative path, open in near. */
+static int go_near(cp_near *near, const cp_root *root, tci_file dir, tc_str rel, tc_str *ret_name,
+                   tc_err *err)
+{
+    size_t slash = tci_str_rfind_byte(rel, '/');
+    tc_str folder = tci_str_sub(rel, 0, slash < rel.len ? slash : 0);
+    if (tci_file_is_open(near->dir) && near->root == root && tci_str_eq(near->folder, folder)) {
+        *ret_name = slash < rel.len ? tci_str_sub(rel, slash + 1, SIZE_MAX) : rel;
+        return 0;
+    }
+    tci_file opened = TCI_FILE_NONE;
+    int rc = cp_open_parent(dir, rel, &opened, ret_name, err);
+    if (rc < 0)
+        return rc;
+    tci_file_close(&near->dir);
+    *near = (cp_near){.dir = opened, .root = root, .folder = folder};
+    return 0;
+}
+
+int cp_load(const cp_item *item, cp_near *near, char *buf, size_t cap, size_t *ret_len,
+            bool *ret_is_private, bool *ret_fits, tc_err *err)
+{
+    TCI_FILE_AUTO f = TCI_FILE_NONE;
+    tc_str name;
+    tci_file_stat st;
+    int rc = go_near(near, item->root, item->root->from.dir, item->from, &name, err);
+    if (rc == 0)
+        rc = tci_file_openat(near->dir, name, TCI_OPEN_READ | TCI_OPEN_NOFOLLOW | TCI_OPEN_NONBLOCK,
+                             0, &f, err);
+    if (rc == 0)
+        rc = tci_file_stat_of(f, &st, err);
+    if (rc < 0)
+        return rc;
+    /* What claims to be empty may have content all the same (/proc). */
+    *ret_fits = st.kind == TCI_FILE_KIND_REGULAR && st.size > 0 && st.size <= cap;
+    *ret_is_private = cp_is_private_mode(st.mode);
+    return *ret_fits ? tci_file_pread(f, buf, (size_t)st.size, 0, ret_len, err) : 0;
 }
 
 /* ---- comparing ---- */
@@ -157,9 +217,15 @@ static bool digest_there(cp_job *job, tc_env *env, tc_str path, tc_result *r,
     return true;
 }
 
-/* Size and digest of one end; NOT_FOUND when it is not there. */
+typedef struct facts {
+    uint64_t size;
+    bool has_executable, is_executable;
+    char digest[TCI_SHA256_HEX]; /* when it was wanted */
+} facts;
+
+/* Of one end; NOT_FOUND when it is not there. */
 static int facts_of(cp_job *job, const cp_end *end, tc_str rel, tc_result *r, bool wants_digest,
-                    uint64_t *ret_size, char out[TCI_SHA256_HEX], tc_err *err)
+                    facts *ret, tc_err *err)
 {
     if (end->env == NULL) {
         TCI_FILE_AUTO dir = TCI_FILE_NONE;
@@ -172,9 +238,12 @@ static int facts_of(cp_job *job, const cp_end *end, tc_str rel, tc_result *r, bo
                                  0, &f, err);
         if (rc == 0)
             rc = tci_file_stat_of(f, &st, err);
-        if (rc == 0)
-            *ret_size = st.size;
-        return rc == 0 && wants_digest ? digest_here(f, out, err) : rc;
+        if (rc < 0)
+            return rc;
+        ret->size = st.size;
+        ret->has_executable = true;
+        ret->is_executable = (st.mode & ANY_EXECUTE) != 0;
+        return wants_digest ? digest_here(f, ret->digest, err) : 0;
     }
     tci_buf path;
     tc_file_info info;
@@ -183,47 +252,74 @@ static int facts_of(cp_job *job, const cp_end *end, tc_str rel, tc_result *r, bo
     tci_buf_init(&path, TCI_BUF_MAX);
     tc_str full = cp_join(&path, end->path, rel);
     int rc = tc_env_stat(end->env, &call, full, false, &info, err);
-    if (rc == 0)
-        *ret_size = info.has_size ? info.size_bytes : UINT64_MAX;
-    bool is_large = rc == 0 && wants_digest && *ret_size > SMALL_BYTES;
-    if (is_large && digest_there(job, end->env, full, r, out)) {
+    if (rc == 0) {
+        ret->size = info.has_size ? info.size_bytes : UINT64_MAX;
+        ret->has_executable = info.has_executable;
+        ret->is_executable = info.is_executable;
+    }
+    bool is_large = rc == 0 && wants_digest && ret->size > SMALL_BYTES;
+    if (is_large && digest_there(job, end->env, full, r, ret->digest)) {
         tci_buf_done(&path);
         return 0;
     }
     if (rc == 0 && wants_digest) {
         rc = tc_env_read_stream(end->env, &call, full, NULL, drop, NULL, &t, err);
         if (rc == 0)
-            memcpy(out, t.sha256, TCI_SHA256_HEX);
+            memcpy(ret->digest, t.sha256, TCI_SHA256_HEX);
     }
     tci_buf_done(&path);
     return rc;
 }
 
-static int compare(cp_job *job, const cp_item *item, tc_result *r, bool *ret_is_equal, tc_err *err)
+/* Equal is the same content and the same executable bit. A bit that has to go is asked for. */
+static int compare(cp_job *job, const cp_item *item, tc_result *r, bool *ret_is_equal,
+                   tc_tristate *executable, tc_err *err)
 {
-    char a[TCI_SHA256_HEX], b[TCI_SHA256_HEX];
-    uint64_t size = 0;
+    facts a = {0}, b = {0};
     const cp_end *from = &item->root->from, *to = &item->root->to;
-    int rc = facts_of(job, to, item->to, r, false, &size, b, err);
-    if (rc == TC_E_NOT_FOUND || (rc == 0 && size != item->size))
+    int rc = facts_of(job, to, item->to, r, false, &b, err);
+    if (rc == TC_E_NOT_FOUND)
+        return 0;
+    bool is_bit_wrong = b.has_executable && b.is_executable != item->is_executable;
+    if (rc == 0 && is_bit_wrong && !item->is_executable)
+        *executable = TC_NO;
+    if (rc == 0 && (is_bit_wrong || b.size != item->size))
         return 0;
     if (rc == 0)
-        rc = facts_of(job, from, item->from, r, true, &size, a, err);
+        rc = facts_of(job, from, item->from, r, true, &a, err);
     if (rc == 0)
-        rc = facts_of(job, to, item->to, r, true, &size, b, err);
+        rc = facts_of(job, to, item->to, r, true, &b, err);
     if (rc == 0)
-        *ret_is_equal = memcmp(a, b, sizeof a) == 0;
+        *ret_is_equal = memcmp(a.digest, b.digest, sizeof a.digest) == 0;
     return rc;
 }
 
-/* Nobody but its owner may see it. A copy of such a file is made the same. */
 static int is_private(tci_file f, bool *ret, tc_err *err)
 {
-    enum { OTHERS = 0077 };
     tci_file_stat st;
     int rc = tci_file_stat_of(f, &st, err);
     if (rc == 0)
-        *ret = (st.mode & OTHERS) == 0;
+        *ret = cp_is_private_mode(st.mode);
+    return rc;
+}
+
+int cp_make_private(cp_job *job, tc_env *env, tc_str path, tc_result *r, tc_err *err)
+{
+    tc_str args[] = {TC_STR("700"), TC_STR("--"), path};
+    tc_run_result run;
+    tc_call call = TC_CALL(job->c->ctx, r);
+    tc_command command = {.size = sizeof command,
+                          .program = TC_STR("chmod"),
+                          .args = args,
+                          .nargs = TCI_ARRAY_LEN(args)};
+    if (!tc_env_can_exec(env)) {
+        cli_say(job->c, "'%.*s' could not be made private: commands are disabled there",
+                TC_STR_ARG(path));
+        return 0;
+    }
+    int rc = tc_env_run(env, &call, &command, NULL, &run, err);
+    if (rc == 0 && (run.status.phase != TC_PROCESS_EXITED || run.status.exit_code != 0))
+        rc = tc_err_set(err, TC_E_DENIED, "it cannot be made private there");
     return rc;
 }
 
@@ -257,7 +353,7 @@ static int upload_small(cp_job *job, const cp_item *item, tci_file f, tc_str pat
     if (rc == 0 && fits) {
         rc = write_small(env, &call, path, bytes, o, err);
         if (rc == 0) {
-            count(job, n);
+            cp_count(job, n);
             rc = 1;
         }
     }
@@ -265,12 +361,13 @@ static int upload_small(cp_job *job, const cp_item *item, tci_file f, tc_str pat
     return rc;
 }
 
-static int upload(cp_job *job, const cp_item *item, tc_str path, tc_result *r, tc_err *err)
+static int upload(cp_job *job, const cp_item *item, tc_str path, tc_tristate executable,
+                  tc_result *r, tc_err *err)
 {
     TCI_FILE_AUTO f = TCI_FILE_NONE;
     tc_call call = TC_CALL(job->c->ctx, r);
     tc_write_options o = {.size = sizeof o, .no_sync = true};
-    o.executable = item->is_executable ? TC_YES : TC_KEEP;
+    o.executable = executable;
     int rc = open_source(item, &f, err);
     if (rc == 0)
         rc = is_private(f, &o.is_private, err);
@@ -323,8 +420,10 @@ static int fill(cp_job *job, const cp_item *item, tci_file out, tc_result *r, tc
         tc_call call = TC_CALL(job->c->ctx, r);
         tci_buf_init(&path, TCI_BUF_MAX);
         tc_str full = cp_join(&path, item->root->from.path, item->from);
-        int rc =
-            tc_env_read_stream(item->root->from.env, &call, full, NULL, into_file, &fl, NULL, err);
+        fl.private_mode = item->is_executable ? 0700 : 0600;
+        int rc = tc_env_read_file(item->root->from.env, &call, full, into_file, &fl, &fl.info, err);
+        if (rc == 0) /* it may be empty */
+            rc = keep_private(&fl, err);
         tci_buf_done(&path);
         return rc;
     }
@@ -350,7 +449,6 @@ static int fill(cp_job *job, const cp_item *item, tci_file out, tc_result *r, tc
 
 static int download(cp_job *job, const cp_item *item, tc_result *r, tc_err *err)
 {
-    enum { TEMP_MAX = 64 };
     char temp[TEMP_MAX];
     TCI_FILE_AUTO dir = TCI_FILE_NONE;
     TCI_FILE_AUTO out = TCI_FILE_NONE;
@@ -368,6 +466,30 @@ static int download(cp_job *job, const cp_item *item, tc_result *r, tc_err *err)
         rc = tci_file_rename(dir, tci_str(temp), dir, name, TCI_RENAME_REPLACE, err);
     if (rc < 0)
         tci_file_discard(dir, tci_str(temp));
+    return rc;
+}
+
+int cp_store(cp_job *job, const cp_item *item, cp_near *near, const tc_file_info *info,
+             tc_str bytes, tc_err *err)
+{
+    char temp[TEMP_MAX];
+    TCI_FILE_AUTO out = TCI_FILE_NONE;
+    tc_str name;
+    int rc = go_near(near, item->root, item->root->to.dir, item->to, &name, err);
+    if (rc == 0)
+        rc = open_beside(item, near->dir, name, temp, sizeof temp, &out, err);
+    if (rc < 0) {
+        if (tci_file_is_open(out))
+            tci_file_discard(near->dir, tci_str(temp));
+        return rc;
+    }
+    flow fl = {.job = job, .ctx = job->c->ctx, .file = out, .info = *info};
+    fl.private_mode = item->is_executable ? 0700 : 0600;
+    rc = into_file(&fl, bytes.ptr, bytes.len, err);
+    if (rc == 0)
+        rc = tci_file_rename(near->dir, tci_str(temp), near->dir, name, TCI_RENAME_REPLACE, err);
+    if (rc < 0)
+        tci_file_discard(near->dir, tci_str(temp));
     return rc;
 }
 
@@ -391,17 +513,17 @@ static int into_memory(void *user, const void *bytes, size_t len, tc_err *err)
     return tci_file_write_all(f->file, bytes, len, err);
 }
 
-static int relay(cp_job *job, const cp_item *item, tc_str from, tc_str to, tc_result *r,
-                 tc_err *err)
+static int relay(cp_job *job, const cp_item *item, tc_str from, tc_str to, tc_tristate executable,
+                 tc_result *r, tc_err *err)
 {
     tci_buf memory;
     tc_call call = TC_CALL(job->c->ctx, r);
     tc_write_options o = {.size = sizeof o, .no_sync = true};
-    o.executable = item->is_executable ? TC_YES : TC_KEEP;
+    o.executable = executable;
     tci_buf_init(&memory, TCI_BUF_MAX);
     flow fl = {.job = job, .ctx = job->c->ctx, .file = TCI_FILE_NONE, .memory = &memory};
-    int rc =
-        tc_env_read_stream(item->root->from.env, &call, from, NULL, into_memory, &fl, NULL, err);
+    int rc = tc_env_read_file(item->root->from.env, &call, from, into_memory, &fl, &fl.info, err);
+    o.is_private = fl.info.has_mode && cp_is_private_mode(fl.info.mode);
     if (rc == 0 && tci_file_is_open(fl.file)) {
         rc = tci_file_seek(fl.file, 0, err);
         if (rc == 0)
@@ -409,14 +531,15 @@ static int relay(cp_job *job, const cp_item *item, tc_str from, tc_str to, tc_re
     } else if (rc == 0) {
         rc = tc_env_write(item->root->to.env, &call, to, tci_buf_str(&memory), &o, NULL, err);
         if (rc == 0)
-            count(job, memory.len);
+            cp_count(job, memory.len);
     }
     tci_file_close(&fl.file);
     tci_buf_done(&memory);
     return rc;
 }
 
-static int copy_there(cp_job *job, const cp_item *item, tc_str to, tc_result *r, tc_err *err)
+static int copy_there(cp_job *job, const cp_item *item, tc_str to, tc_tristate executable,
+                      tc_result *r, tc_err *err)
 {
     tci_buf path;
     tc_file_info info;
@@ -427,9 +550,9 @@ static int copy_there(cp_job *job, const cp_item *item, tc_str to, tc_result *r,
     if (item->root->from.env == item->root->to.env) {
         rc = tc_env_copy(item->root->to.env, &call, from, to, true, &info, err);
         if (rc == 0)
-            count(job, (size_t)item->size);
+            cp_count(job, (size_t)item->size);
     } else {
-        rc = relay(job, item, from, to, r, err);
+        rc = relay(job, item, from, to, executable, r, err);
     }
     tci_buf_done(&path);
     return rc;
@@ -442,8 +565,10 @@ int cp_file(cp_job *job, const cp_item *item, tc_result *r, bool *ret_is_equal, 
     int rc = 0;
     tc_result_clear(r);
     *ret_is_equal = false;
+    /* What it replaces keeps its mode, unless that is what differs. */
+    tc_tristate executable = item->is_executable ? TC_YES : TC_KEEP;
     if (job->is_checksum)
-        rc = compare(job, item, r, ret_is_equal, err);
+        rc = compare(job, item, r, ret_is_equal, &executable, err);
     if (rc < 0 || *ret_is_equal)
         return rc;
     if (item->root->to.env == NULL)
@@ -453,8 +578,8 @@ int cp_file(cp_job *job, const cp_item *item, tc_result *r, bool *ret_is_equal, 
     tc_str to = cp_join(&path, item->root->to.path, item->to);
     rc = tci_buf_error(&path, err);
     if (rc == 0)
-        rc = item->root->from.env == NULL ? upload(job, item, to, r, err)
-                                          : copy_there(job, item, to, r, err);
+        rc = item->root->from.env == NULL ? upload(job, item, to, executable, r, err)
+                                          : copy_there(job, item, to, executable, r, err);
     tci_buf_done(&path);
     return rc;
 }

@@ -5,6 +5,8 @@
  * all would share ended it. */
 #include "cp.h"
 
+#include "base/num.h"
+
 /* ---- reporting ---- */
 
 static void put_json_line(cli *c, tci_buf *b)
@@ -64,15 +66,15 @@ void cp_skipped(cp_job *job, tc_str path, const char *why)
 
 /* ---- folders ---- */
 
-static int make_here(const cp_item *item, tc_err *err)
+static int make_here(const cp_item *item, bool is_private, tc_err *err)
 {
     TCI_FILE_AUTO dir = TCI_FILE_NONE;
-    enum { FOLDER_MODE = 0777 };
+    enum { FOLDER_MODE = 0777, PRIVATE_MODE = 0700 };
     tc_str name;
     tci_file_stat st;
     int rc = cp_open_parent(item->root->to.dir, item->to, &dir, &name, err);
     if (rc == 0)
-        rc = tci_file_mkdir(dir, name, FOLDER_MODE, err);
+        rc = tci_file_mkdir(dir, name, is_private ? PRIVATE_MODE : FOLDER_MODE, err);
     if (rc != TC_E_CONFLICT)
         return rc;
     rc = tci_file_stat_at(dir, name, false, &st, err);
@@ -81,7 +83,7 @@ static int make_here(const cp_item *item, tc_err *err)
     return rc;
 }
 
-static int make_there(cp_job *job, const cp_item *item, tc_result *r, tc_err *err)
+static int make_there(cp_job *job, const cp_item *item, bool is_private, tc_result *r, tc_err *err)
 {
     tci_buf path;
     tc_file_info info;
@@ -90,6 +92,8 @@ static int make_there(cp_job *job, const cp_item *item, tc_result *r, tc_err *er
     tci_buf_init(&path, TCI_BUF_MAX);
     tc_str full = cp_join(&path, item->root->to.path, item->to);
     int rc = tc_env_mkdir(item->root->to.env, &call, full, false, false, err);
+    if (rc == 0 && is_private)
+        rc = cp_make_private(job, item->root->to.env, full, r, err);
     if (rc == TC_E_CONFLICT) {
         rc = tc_env_stat(item->root->to.env, &call, full, false, &info, err);
         if (rc == 0 && info.kind != TC_FILE_DIRECTORY)
@@ -101,7 +105,7 @@ static int make_there(cp_job *job, const cp_item *item, tc_result *r, tc_err *er
 
 /* Is it in a folder that could not be made? Then nothing may be written below its name: what is
  * there may be a link to somewhere else. */
-static bool is_below_failed(const cp_job *job, const cp_item *item)
+bool cp_is_below_failed(const cp_job *job, const cp_item *item)
 {
     for (size_t i = 0; i < job->failed_folders.count; i++) {
         const cp_item *f = &job->failed_folders.items[i];
@@ -112,11 +116,34 @@ static bool is_below_failed(const cp_job *job, const cp_item *item)
     return false;
 }
 
+/* Listings do not say it of folders on a target; over EIP nothing does. */
+static int is_private_there(cp_job *job, const cp_item *item, tc_result *r, bool *ret, tc_err *err)
+{
+    tci_buf path;
+    tc_file_info info = {0};
+    tc_env *env = item->root->from.env;
+    tc_call call = TC_CALL(job->c->ctx, r);
+    if (env == NULL || cli_is_eip(env))
+        return 0;
+    tc_result_clear(r);
+    tci_buf_init(&path, TCI_BUF_MAX);
+    tc_str full = cp_join(&path, item->root->from.path, item->from);
+    int rc = tc_env_stat(env, &call, full, false, &info, err);
+    tci_buf_done(&path);
+    *ret = rc == 0 && info.has_mode && cp_is_private_mode(info.mode);
+    return rc;
+}
+
 static int make_folder(cp_job *job, const cp_item *item, tc_result *r, tc_err *err)
 {
-    if (is_below_failed(job, item))
+    if (cp_is_below_failed(job, item))
         return tc_err_set(err, TC_E_CONFLICT, "the folder it belongs in could not be made");
-    return item->root->to.env == NULL ? make_here(item, err) : make_there(job, item, r, err);
+    bool is_private = item->is_private;
+    int rc = is_private_there(job, item, r, &is_private, err);
+    if (rc < 0)
+        return rc;
+    return item->root->to.env == NULL ? make_here(item, is_private, err)
+                                      : make_there(job, item, is_private, r, err);
 }
 
 /* ---- files ---- */
@@ -132,7 +159,7 @@ static bool is_shared(const cp_item *item, int rc)
     return status == CLI_UNREACHABLE || rc == TC_E_CANCELLED || rc == TC_E_NO_SPACE;
 }
 
-static const cp_item *take(cp_job *job)
+const cp_item *cp_take(cp_job *job)
 {
     tci_mutex_lock(&job->lock);
     const cp_item *item = NULL;
@@ -158,13 +185,8 @@ static void report(cp_job *job, const cp_item *item, int rc, const tc_err *err)
     tci_mutex_unlock(&job->lock);
 }
 
-static void one_file(cp_job *job, const cp_item *item, tc_result *r)
+void cp_file_done(cp_job *job, const cp_item *item, int rc, bool is_equal, const tc_err *err)
 {
-    bool is_equal = false;
-    tc_err err;
-    int rc = is_below_failed(job, item)
-                 ? tc_err_set(&err, TC_E_CONFLICT, "the folder it belongs in could not be made")
-                 : cp_file(job, item, r, &is_equal, &err);
     tci_mutex_lock(&job->lock);
     if (rc == 0 && is_equal)
         job->counts.equal++;
@@ -172,7 +194,18 @@ static void one_file(cp_job *job, const cp_item *item, tc_result *r)
         job->counts.files++;
     cli_progress_add(&job->progress, is_equal ? item->size : 0, 1);
     tci_mutex_unlock(&job->lock);
-    report(job, item, rc, &err);
+    if (rc < 0)
+        report(job, item, rc, err);
+}
+
+void cp_one_file(cp_job *job, const cp_item *item, tc_result *r)
+{
+    bool is_equal = false;
+    tc_err err;
+    int rc = cp_is_below_failed(job, item)
+                 ? tc_err_set(&err, TC_E_CONFLICT, "the folder it belongs in could not be made")
+                 : cp_file(job, item, r, &is_equal, &err);
+    cp_file_done(job, item, rc, is_equal, &err);
 }
 
 static void one_folder(cp_job *job, const cp_item *item, tc_result *r)
@@ -196,9 +229,11 @@ static void work(void *arg)
     tc_err ignored; /* the other threads do it; if there are none, the count tells */
     if (tc_result_new(&r, &ignored) < 0)
         return;
-    while ((item = take(job)) != NULL) {
+    if (job->taken_from == &job->files && cp_many_threads(job) > 0)
+        cp_many(job, r);
+    while ((item = cp_take(job)) != NULL) {
         if (job->taken_from == &job->files)
-            one_file(job, item, r);
+            cp_one_file(job, item, r);
         else
             one_folder(job, item, r);
     }
@@ -208,12 +243,13 @@ static void work(void *arg)
 /* Items from first up to, not including, until. */
 static int in_parallel(cp_job *job, const cp_list *list, size_t first, size_t until)
 {
-    enum { THREADS_MAX = 64 };
-    tci_thread *threads[THREADS_MAX] = {NULL};
-    size_t n = job->nthreads < THREADS_MAX ? (size_t)job->nthreads : THREADS_MAX;
+    tci_thread *threads[CP_THREADS_MAX] = {NULL};
+    size_t n = job->nthreads < CP_THREADS_MAX ? (size_t)job->nthreads : CP_THREADS_MAX;
     job->taken_from = list;
     job->next = first;
     job->until = until;
+    if (list == &job->files && cp_many_threads(job) > 0)
+        n = tci_min_size(n, cp_many_threads(job));
     if (n > until - first)
         n = until - first;
     tc_err ignored; /* fewer threads do the same work */

@@ -61,12 +61,13 @@ static void skipped_at(cp_job *job, const cp_root *root, tc_str rel, const char 
 }
 
 static int walk_folder_here(cp_job *job, const cp_root *root, const tci_dir *dir, const char *name,
-                            tci_buf *rel, unsigned depth)
+                            unsigned mode, tci_buf *rel, unsigned depth)
 {
     tci_dir sub = {0};
     int rc = add(job, &job->folders, root, tci_buf_str(rel), 0, false);
     if (rc < 0)
         return rc;
+    job->folders.items[job->folders.count - 1].is_private = cp_is_private_mode(mode);
     if (depth >= DEPTH_MAX) {
         (void)tc_err_set(&job->c->err, TC_E_TOO_BIG, "more than %d folders deep", DEPTH_MAX);
         failed_at(job, root, tci_buf_str(rel));
@@ -96,7 +97,7 @@ static int walk_entry_here(cp_job *job, const cp_root *root, const tci_dir *dir,
         return 0;
     }
     if (st.kind == TCI_DIR_KIND_DIRECTORY)
-        return walk_folder_here(job, root, dir, name, rel, depth);
+        return walk_folder_here(job, root, dir, name, st.mode, rel, depth);
     if (st.kind == TCI_DIR_KIND_FILE)
         return add(job, &job->files, root, path, st.size_bytes, st.is_executable);
     skipped_at(job, root, path, st.kind == TCI_DIR_KIND_SYMLINK ? "symlink" : "special file");
@@ -169,8 +170,8 @@ static void count_unnamed(cp_job *job, const cp_root *root, uint64_t n)
 {
     if (n == 0)
         return;
-    (void)tc_err_set(&job->c->err, TC_E_UNSUPPORTED, "%llu names in it are not UTF-8",
-                     (unsigned long long)n);
+    (void)tc_err_set(&job->c->err, TC_E_UNSUPPORTED, "%llu name%s in it not in UTF-8",
+                     (unsigned long long)n, cli_s(n));
     failed_at(job, root, TC_STR(""));
 }
 

@@ -49,17 +49,19 @@ static int one_text(cli *c, const char *option, const char *file_option, tc_str 
 
 /* ---- answering ---- */
 
-static int say_done(cli *c, const char *path, const char *what, uint64_t n, const char *method)
+/* what: the member's name, in the plural. */
+static int say_done(cli *c, const cli_place *p, const char *what, uint64_t n, const char *method)
 {
     if (!c->is_json) {
-        cli_say(c, "%s: %llu %s", path, (unsigned long long)n, what);
+        cli_say(c, "%s: %llu %.*s", p->path, (unsigned long long)n,
+                (int)(strlen(what) - (n == 1 ? 1 : 0)), what);
         return CLI_OK;
     }
     tci_buf b;
     bool first = true;
     tci_buf_init(&b, TCI_BUF_MAX);
     tci_buf_append_byte(&b, '{');
-    cli_json_str(&b, &first, "path", tci_str(path));
+    cli_json_str(&b, &first, "path", p->absolute);
     cli_json_u64(&b, &first, what, n);
     cli_json_str(&b, &first, "method", tci_str(method));
     tci_buf_append_byte(&b, '}');
@@ -68,9 +70,9 @@ static int say_done(cli *c, const char *path, const char *what, uint64_t n, cons
     return is_fine ? CLI_OK : cli_fail(c);
 }
 
-static int explain_conflict(cli *c, const char *path)
+static int explain_conflict(cli *c, const char *typed)
 {
-    tc_err_set(&c->err, TC_E_CONFLICT, "'%s' was changed by somebody else meanwhile", path);
+    tc_err_set(&c->err, TC_E_CONFLICT, "'%s' was changed by somebody else meanwhile", typed);
     return tc_err_hint(&c->err, "nothing was written; look at it again and repeat");
 }
 
@@ -88,8 +90,10 @@ static tc_str without_preamble(tc_str patch)
     return rest.len > 0 ? rest : patch;
 }
 
-static int apply_patch(cli *c, tc_env *env, const char *path)
+static int apply_patch(cli *c, const cli_place *p, const char *typed)
 {
+    tc_env *env = p->env;
+    const char *path = p->path;
     tc_str patch = {0};
     uint64_t nhunks = 0;
     tc_call call = cli_call(c);
@@ -99,8 +103,8 @@ static int apply_patch(cli *c, tc_env *env, const char *path)
         return cli_fail(c);
     rc = tc_env_patch(env, &call, tci_str(path), without_preamble(patch), &nhunks, &info, &c->err);
     if (rc == 0)
-        return say_done(c, path, "hunks", nhunks, "patch");
-    (void)tc_err_wrap(&c->err, "cannot patch '%s'", path);
+        return say_done(c, p, "hunks", nhunks, "patch");
+    (void)cli_blame(c, "patch", typed, "the diff does not fit it");
     if (rc == TC_E_CONFLICT)
         (void)tc_err_hint(&c->err, "the diff must match the file exactly, at its line numbers");
     return cli_fail(c);
@@ -114,25 +118,25 @@ static bool is_same_version(const tc_file_info *a, const tc_file_info *b)
            a->modified_at.nsec == b->modified_at.nsec;
 }
 
+typedef struct edit {
+    const char *path, *typed;
+    tc_str old, with, text;
+    tc_file_info info;
+    size_t n;
+} edit;
+
 /* Where a diff cannot carry it: compare the file's facts just before writing the whole. */
-static int rewrite(cli *c, tc_env *env, const char *path, tc_str content, const tc_file_info *was)
+static int rewrite(cli *c, tc_env *env, const edit *e, tc_str content)
 {
     tc_file_info now;
     tc_transfer t;
     tc_call call = cli_call(c);
     tc_write_options o = {.size = sizeof o, .mode = TC_WRITE_REPLACE};
-    int rc = tc_env_stat(env, &call, tci_str(path), true, &now, &c->err);
-    if (rc == 0 && !is_same_version(was, &now))
-        return explain_conflict(c, path);
-    return rc == 0 ? tc_env_write(env, &call, tci_str(path), content, &o, &t, &c->err) : rc;
+    int rc = tc_env_stat(env, &call, tci_str(e->path), true, &now, &c->err);
+    if (rc == 0 && !is_same_version(&e->info, &now))
+        return explain_conflict(c, e->typed);
+    return rc == 0 ? tc_env_write(env, &call, tci_str(e->path), content, &o, &t, &c->err) : rc;
 }
-
-typedef struct edit {
-    const char *path;
-    tc_str old, with, text;
-    tc_file_info info;
-    size_t n;
-} edit;
 
 static int send_edit(cli *c, tc_env *env, const edit *e, const char **ret_method)
 {
@@ -146,7 +150,7 @@ static int send_edit(cli *c, tc_env *env, const edit *e, const char **ret_method
         *ret_method = "patch";
         rc = tc_env_patch(env, &call, tci_str(e->path), tci_buf_str(&b), &nhunks, &info, &c->err);
         if (rc == TC_E_CONFLICT)
-            rc = explain_conflict(c, e->path);
+            rc = explain_conflict(c, e->typed);
         tci_buf_done(&b);
         return rc;
     }
@@ -156,7 +160,7 @@ static int send_edit(cli *c, tc_env *env, const edit *e, const char **ret_method
     cli_edit_replace(e->text, e->old, e->with, e->n, &b);
     rc = tci_buf_error(&b, &c->err);
     if (rc == 0)
-        rc = rewrite(c, env, e->path, tci_buf_str(&b), &e->info);
+        rc = rewrite(c, env, e, tci_buf_str(&b));
     tci_buf_done(&b);
     return rc;
 }
@@ -168,14 +172,14 @@ static int look(cli *c, tc_env *env, edit *e)
     if (rc == 0)
         rc = tc_env_read(env, &call, tci_str(e->path), NULL, CONTENT_MAX, &e->text, &c->err);
     if (rc < 0)
-        return tc_err_wrap(&c->err, "cannot read '%s'", e->path);
+        return cli_blame(c, "read", e->typed, "it changed meanwhile, or is no file");
     size_t found = cli_edit_count(e->text, e->old);
     e->n = found;
     if (found == 0)
-        return tc_err_set(&c->err, TC_E_NOT_FOUND, "the old text is not in '%s'", e->path);
+        return tc_err_set(&c->err, TC_E_NOT_FOUND, "the old text is not in '%s'", e->typed);
     if (found == 1 || cli_has(c, "all"))
         return 0;
-    tc_err_set(&c->err, TC_E_CONFLICT, "the old text is in '%s' %zu times", e->path, found);
+    tc_err_set(&c->err, TC_E_CONFLICT, "the old text is in '%s' %zu times", e->typed, found);
     return tc_err_hint(&c->err, "give more of the text around it, or --all");
 }
 
@@ -195,9 +199,10 @@ static int replace(cli *c, const char *typed)
     if (cli_there(c, typed, &p) < 0)
         return cli_fail(c);
     e.path = p.path;
+    e.typed = typed;
     if (look(c, p.env, &e) < 0 || send_edit(c, p.env, &e, &method) < 0)
         return cli_fail(c);
-    return say_done(c, p.path, "replacements", e.n, method);
+    return say_done(c, &p, "replacements", e.n, method);
 }
 
 int cmd_edit(cli *c)
@@ -210,5 +215,5 @@ int cmd_edit(cli *c)
         cli_has(c, "new-file") || cli_has(c, "all"))
         return cli_usage(c, "--patch goes without --old, --new and --all");
     cli_place p;
-    return cli_there(c, c->args[0], &p) == 0 ? apply_patch(c, p.env, p.path) : cli_fail(c);
+    return cli_there(c, c->args[0], &p) == 0 ? apply_patch(c, &p, c->args[0]) : cli_fail(c);
 }

@@ -240,16 +240,35 @@ static size_t place_colon(tc_str text)
     return colon < slash ? colon : text.len;
 }
 
+/* "HOST:PATH" as scp takes it. What is wrong with the file of saved names comes first. */
+static int no_such_name(cli *c, const char *target, const char *path)
+{
+    cli_target t;
+    int rc = cli_target_resolve(c, tci_str(target), &t, &c->err);
+    if (rc != TC_E_INVALID || (tci_str(target).len == 0))
+        return rc < 0 ? rc : tc_err_set(&c->err, TC_E_INVALID, "'%s' is no target", target);
+    bool is_rooted = path[0] == '/' || path[0] == '~';
+    return tc_err_hint(&c->err,
+                       "a machine behind ssh: ssh:%s:%s%s; a file here whose name holds a "
+                       "colon: ./%s:%s; saved names: telechir target list",
+                       target, is_rooted ? "" : "~/", path, target, path);
+}
+
 static int open_place(cli *c, const char *text, size_t colon, cli_place *ret)
 {
     char *target = NULL;
-    int rc = tci_arena_cstr(&c->arena, tci_str_sub(tci_str(text), 0, colon), &target, &c->err);
+    const char *path = text + colon + 1;
+    int rc = cli_check_text(c, text);
+    if (rc == 0)
+        rc = tci_arena_cstr(&c->arena, tci_str_sub(tci_str(text), 0, colon), &target, &c->err);
     if (rc < 0)
         return rc;
+    if (form_start(tci_str(text)) == 0 && !tci_str_eq(tci_str(target), TC_STR("local")) &&
+        !cli_target_is_saved(c, tci_str(target)))
+        return no_such_name(c, target, path);
     tc_env *env = cli_env(c, target);
     if (env == NULL)
         return c->err.code;
-    const char *path = text + colon + 1;
     *ret = (cli_place){.env = env, .path = *path != '\0' ? path : ".", .target = target};
     return 0;
 }
@@ -277,7 +296,7 @@ int cli_place_of(cli *c, const char *text, cli_place *ret)
     return 0;
 }
 
-int cli_there(cli *c, const char *text, cli_place *ret)
+static int open_there(cli *c, const char *text, cli_place *ret)
 {
     tc_str whole = tci_str(text);
     size_t colon = place_colon(whole);
@@ -292,6 +311,15 @@ int cli_there(cli *c, const char *text, cli_place *ret)
         return c->err.code;
     *ret = (cli_place){.env = env, .path = text};
     return 0;
+}
+
+int cli_there(cli *c, const char *text, cli_place *ret)
+{
+    int rc = open_there(c, text, ret);
+    if (rc < 0 || !c->is_json)
+        return rc;
+    rc = tc_env_absolute_path(ret->env, tci_str(ret->path), c->result, &ret->absolute, &c->err);
+    return rc == 0 ? tci_arena_dup(&c->arena, ret->absolute, &ret->absolute, &c->err) : rc;
 }
 
 void cli_close(cli *c)

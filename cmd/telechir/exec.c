@@ -4,6 +4,7 @@
  * main thread. */
 #include "exec.h"
 
+#include "base/utf8.h"
 #include "plat/env.h"
 #include "plat/file.h"
 
@@ -16,6 +17,10 @@ typedef struct env_list {
 
 static int add(cli *c, env_list *list, tc_str key, tc_str value)
 {
+    if (!tci_utf8_is_valid(key) || !tci_utf8_is_valid(value)) {
+        tc_err_set(&c->err, TC_E_INVALID, "the variable '%.*s' is not UTF-8", TC_STR_ARG(key));
+        return tc_err_hint(&c->err, "put other bytes into a file, or pass them on standard input");
+    }
     if (list->count == list->cap) {
         size_t cap = list->cap * 2 + 16;
         tc_pair *items =

@@ -32,6 +32,7 @@ typedef struct exec_out {
     cli *c;
     tci_mutex lock; /* JSON lines may come from two threads */
     exec_stream streams[2];
+    bool is_started; /* it was said */
 } exec_out;
 
 /* What is known at the end, for the message and the last JSON line.
@@ -52,8 +53,11 @@ void exec_out_done(exec_out *o);
 int exec_put(exec_out *o, tc_stream_kind stream, tc_str data, tc_err *err) TC_CHECKED;
 /* No more of that stream follows. */
 int exec_put_rest(exec_out *o, tc_stream_kind stream, tc_err *err) TC_CHECKED;
-/* The line that says it was started, with --json; env's facts and the result's evidence are in it. */
+/* The line that says it was started, with --json, once; env's facts and the result's evidence are in
+ * it. */
 int exec_put_started(exec_out *o, const tc_env *env, tc_err *err) TC_CHECKED;
+/* The same before the end is told, unless it was not started: who reads can rely on it. */
+void exec_put_started_late(exec_out *o, const tc_env *env, const exec_ending *e);
 /* Tell the end; gives the exit status. */
 int exec_finish(exec_out *o, const exec_ending *e);
 /* By the way it ended of its own, or at its limit: fills in outcome and status, and says it. err is

@@ -277,6 +277,7 @@ static int not_started(exec_run *run)
         if (tc_env_close(run->env, NULL, &ignored) == 0)
             cli_say(c, "the session was ended, and whatever had started in it");
     }
+    exec_put_started_late(&run->out, run->env, &e);
     return exec_finish(&run->out, &e);
 }
 

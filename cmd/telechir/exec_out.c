@@ -6,9 +6,7 @@
 #include "exec.h"
 
 #include "base/utf8.h"
-#include "plat/fd.h"
-
-enum { FD_ERR = 2 };
+#include "client/client.h"
 
 void exec_out_init(exec_out *o, cli *c)
 {
@@ -74,8 +72,7 @@ int exec_put(exec_out *o, tc_stream_kind stream, tc_str data, tc_err *err)
         return put_json(o, stream, data, err);
     if (stream == TC_STDOUT)
         return cli_write_stdout(data, err);
-    int rc = tci_fd_write_all(FD_ERR, data.ptr, data.len, err);
-    return rc < 0 ? tc_err_recode(err, TC_E_IO) : 0;
+    return cli_write_stderr(data, err);
 }
 
 int exec_put_rest(exec_out *o, tc_stream_kind stream, tc_err *err)
@@ -90,7 +87,9 @@ int exec_put_started(exec_out *o, const tc_env *env, tc_err *err)
 {
     tci_buf b;
     bool first = true;
-    if (!o->c->is_json)
+    bool was_said = o->is_started;
+    o->is_started = true;
+    if (!o->c->is_json || was_said)
         return 0;
     tci_buf_init(&b, TCI_BUF_MAX);
     tci_buf_append_byte(&b, '{');
@@ -112,23 +111,16 @@ int exec_put_started(exec_out *o, const tc_env *env, tc_err *err)
     return rc;
 }
 
-/* ---- the end ---- */
-
-static int number_of(tc_signal s)
+void exec_put_started_late(exec_out *o, const tc_env *env, const exec_ending *e)
 {
-    enum { INT = 2, KILL = 9, TERM = 15 };
-    switch (s) {
-    case TC_SIGNAL_INTERRUPT:
-        return INT;
-    case TC_SIGNAL_TERMINATE:
-        return TERM;
-    case TC_SIGNAL_KILL:
-        return KILL;
-    case TC_SIGNAL_NONE:
-        break;
-    }
-    return 0;
+    tc_err ignored; /* the last line comes to the same end, and says so */
+    if (strcmp(e->outcome, "not_started") == 0)
+        return;
+    int rc = exec_put_started(o, env, &ignored);
+    TCI_UNUSED(rc);
 }
+
+/* ---- the end ---- */
 
 static const char *signal_name(tc_signal s)
 {
@@ -168,7 +160,7 @@ static int finish_json(exec_out *o, const exec_ending *e)
     if (is_fine)
         return e->status;
     cli_warn(c, "%s", c->err.msg);
-    return CLI_OURS;
+    return cli_caught() != 0 ? e->status : CLI_OURS;
 }
 
 int exec_finish(exec_out *o, const exec_ending *e)
@@ -205,7 +197,7 @@ exec_ending exec_ending_of(cli *c, const tc_process_status *p, tc_err *err)
         e.status = p->exit_code;
         break;
     case TC_PROCESS_SIGNALED:
-        e.signum = number_of(p->signal);
+        e.signum = tci_signal_number(p->signal);
         if (e.signum == 0 && p->exit_code > CLI_SIGNAL_BASE)
             e.signum = p->exit_code - CLI_SIGNAL_BASE; /* one that has no name of its own */
         e.status = CLI_SIGNAL_BASE + e.signum;

@@ -10,25 +10,16 @@ typedef struct exec_run {
     cli *c;
     tc_env *env;
     exec_out out;
-    bool is_started;   /* it was said */
     tc_input *input;   /* NULL: the command's input is empty */
     tc_ctx *input_ctx; /* ended when the command has ended */
     int input_rc;
     tc_err input_err;
 } exec_run;
 
-static int say_started(exec_run *run, tc_err *err)
-{
-    if (run->is_started)
-        return 0;
-    run->is_started = true;
-    return exec_put_started(&run->out, run->env, err);
-}
-
 static int on_output(void *user, tc_stream_kind stream, const void *bytes, size_t len, tc_err *err)
 {
     exec_run *run = user;
-    int rc = say_started(run, err);
+    int rc = exec_put_started(&run->out, run->env, err);
     return rc == 0 ? exec_put(&run->out, stream, tci_str_of(bytes, len), err) : rc;
 }
 
@@ -108,12 +99,13 @@ static int failed(exec_run *run, int rc)
         e.status = CLI_SIGNAL_BASE + cli_caught();
         e.err = NULL;
     }
-    if (rc == TC_E_CANCELLED || is_ours || run->is_started)
+    if (rc == TC_E_CANCELLED || is_ours || run->out.is_started)
         tell_given_up(run, outcome, &e);
     else if (outcome == TC_OUTCOME_UNKNOWN)
         tell_given_up(run, outcome, &e);
     else
         (void)tc_err_wrap(&c->err, "cannot start the command");
+    exec_put_started_late(&run->out, run->env, &e);
     return exec_finish(&run->out, &e);
 }
 
@@ -124,7 +116,7 @@ static int ended(exec_run *run, const tc_run_result *res)
     exec_ending e;
     if (res->is_timed_out)
         status.phase = TC_PROCESS_TIMED_OUT;
-    int rc = say_started(run, &c->err);
+    int rc = exec_put_started(&run->out, run->env, &c->err);
     for (int i = 0; rc == 0 && i < 2; i++)
         rc = exec_put_rest(&run->out, i == 0 ? TC_STDOUT : TC_STDERR, &c->err);
     if (rc < 0) {

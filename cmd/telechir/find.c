@@ -59,7 +59,7 @@ static int find_all(cli_listing *l, const cli_root *root, tc_find_options *o)
         int rc =
             tc_env_find(root->env, &call, root->absolute, tci_str(c->args[0]), o, &page, &c->err);
         if (rc < 0)
-            return tc_err_wrap(&c->err, "cannot search below '%s'", root->typed);
+            return cli_blame(c, "search below", root->typed, "it is in the way");
         for (size_t i = 0; i < page.count; i++)
             if (!put_found(l, root, &page.entries[i]))
                 return c->err.code;

@@ -102,6 +102,17 @@ static bool put_match(grep *g, const tc_search_match *m)
     return cli_listing_add(&g->l);
 }
 
+/* Of a bad pattern the daemon only says that some input was invalid. */
+static int explain(cli *c, const char *typed)
+{
+    tc_str hint = tci_str(c->err.hint);
+    if (tci_str_find(hint, TC_STR("invalid_regex")) == hint.len)
+        return cli_blame(c, "search", typed, "it is in the way");
+    tc_err_set(&c->err, TC_E_INVALID, "'%s' is no regular expression that can be used here",
+               c->args[0]);
+    return tc_err_hint(&c->err, "-F takes plain text");
+}
+
 static int search_root(grep *g, tc_search_options o)
 {
     cli *c = g->l.c;
@@ -117,7 +128,7 @@ static int search_root(grep *g, tc_search_options o)
         int rc = tc_env_search(g->root->env, &call, g->root->absolute, tci_str(c->args[0]), &o,
                                &page, &c->err);
         if (rc < 0)
-            return tc_err_wrap(&c->err, "cannot search '%s'", g->root->typed);
+            return explain(c, g->root->typed);
         for (size_t i = 0; i < page.count; i++)
             if (!put_match(g, &page.matches[i]))
                 return c->err.code;

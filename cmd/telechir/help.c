@@ -60,6 +60,12 @@ int cli_help(cli *c, const cli_command *command)
     tci_buf_printf(&b, "\n\n%s.\n", command->summary);
     if (command->details != NULL)
         tci_buf_printf(&b, "\n%s\n", command->details);
+    if (command->examples != NULL) {
+        tc_str rest = tci_str(command->examples), line;
+        tci_buf_append_str(&b, TC_STR("\nExamples:\n"));
+        while (tci_str_split(&rest, '\n', &line))
+            tci_buf_printf(&b, "  %.*s\n", TC_STR_ARG(line));
+    }
     put_options(&b, "Options", command->options, command->noptions);
     if (command->takes_target)
         put_options(&b, "Where", &cli_on_option, 1);
@@ -171,6 +177,11 @@ static void put_roff_command(tci_buf *b, const cli_command *command)
     if (command->details != NULL) {
         tci_buf_append_str(b, TC_STR(".PP\n.nf\n"));
         put_roff(b, command->details);
+        tci_buf_append_str(b, TC_STR("\n.fi\n"));
+    }
+    if (command->examples != NULL) {
+        tci_buf_append_str(b, TC_STR(".PP\nExamples:\n.PP\n.nf\n"));
+        put_roff(b, command->examples);
         tci_buf_append_str(b, TC_STR("\n.fi\n"));
     }
     put_roff_options(b, command->options, command->noptions);

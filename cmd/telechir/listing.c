@@ -59,7 +59,8 @@ int cli_listing_end(cli_listing *l, int rc)
     if (l->is_cut)
         cli_say(c, "cut after %llu: %s", (unsigned long long)l->nshown, l->cut_by);
     if (l->nomitted > 0)
-        cli_warn(c, "%llu names that are not UTF-8 are left out", (unsigned long long)l->nomitted);
+        cli_warn(c, "left out: %llu name%s not in UTF-8", (unsigned long long)l->nomitted,
+                 cli_s(l->nomitted));
     return CLI_OK;
 }
 

@@ -75,13 +75,13 @@ static int list_path(cli_listing *l, const char *typed)
     if (rc == TC_E_NOT_FOUND) /* a link that leads nowhere is an entry too */
         rc = tc_env_stat(p.env, &call, tci_str(p.path), false, &info, &c->err);
     if (rc < 0)
-        return tc_err_wrap(&c->err, "cannot list '%s'", typed);
+        return cli_blame(c, "list", typed, "it is no folder");
     if (info.kind != TC_FILE_DIRECTORY)
         return put_entry(l, tci_str(typed), &info) ? 0 : c->err.code;
     if (c->nargs > 1 && !c->is_json)
         tci_buf_printf(&l->buf, "%s%s:\n", l->nshown > 0 ? "\n" : "", typed);
     rc = list_folder(l, p.env, p.path);
-    return rc < 0 ? tc_err_wrap(&c->err, "cannot list '%s'", typed) : 0;
+    return rc < 0 ? cli_blame(c, "list", typed, "it is no folder") : 0;
 }
 
 int cmd_ls(cli *c)

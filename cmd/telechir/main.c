@@ -5,12 +5,15 @@
  * say what became of them; a second one ends the program. */
 #include "cli.h"
 
+#include "plat/fd.h"
 #include "plat/system.h"
 
 #include <signal.h>
 
 static tc_ctx *interrupted_ctx;
 static volatile sig_atomic_t caught_signal;
+static int unwaiting[3] = {-1, -1,
+                           -1}; /* by standard descriptor; closed by the end of the program */
 static cli_input *volatile input_left; /* its thread may still read when main has returned */
 
 static void on_signal(int signum)
@@ -23,6 +26,20 @@ static void on_signal(int signum)
 int cli_caught(void)
 {
     return caught_signal;
+}
+
+int cli_unwaiting(int fd)
+{
+    return unwaiting[fd];
+}
+
+static void open_unwaiting(void)
+{
+    tc_err
+        ignored; /* files never wait; for what else cannot be opened again there is a slower way */
+    for (int fd = 1; fd < (int)TCI_ARRAY_LEN(unwaiting); fd++)
+        if (tci_fd_open_again(fd, &unwaiting[fd], &ignored) < 0)
+            unwaiting[fd] = -1;
 }
 
 static void catch_signals(tc_ctx *ctx)
@@ -58,6 +75,7 @@ int main(int argc, char **argv)
     cli c = {0};
     tci_system_fill_stdio();
     tci_system_ignore_sigpipe();
+    open_unwaiting();
     tci_arena_init(&c.arena, 0);
     if (tc_ctx_new(-1, &c.ctx, &c.err) < 0 || tc_result_new(&c.result, &c.err) < 0)
         return cli_fail(&c);

@@ -3,7 +3,7 @@
  * `telechir mkdir`: making folders. */
 #include "cli.h"
 
-static int say_made(cli *c, const char *path)
+static int say_made(cli *c, tc_str path)
 {
     tci_buf b;
     bool first = true;
@@ -11,7 +11,7 @@ static int say_made(cli *c, const char *path)
         return 0;
     tci_buf_init(&b, TCI_BUF_MAX);
     tci_buf_append_byte(&b, '{');
-    cli_json_str(&b, &first, "path", tci_str(path));
+    cli_json_str(&b, &first, "path", path);
     cli_json_str(&b, &first, "kind", TC_STR("directory"));
     tci_buf_append_byte(&b, '}');
     bool is_fine = cli_out_json(c, &b);
@@ -32,11 +32,11 @@ int cmd_mkdir(cli *c)
             return cli_fail(c);
         int rc = tc_env_mkdir(p.env, &call, tci_str(p.path), with_parents, with_parents, &c->err);
         if (rc == 0)
-            rc = say_made(c, p.path);
+            rc = say_made(c, p.absolute);
         if (rc == 0)
             continue;
-        (void)tc_err_wrap(&c->err, "cannot make '%s'", c->args[i]);
-        if (rc == TC_E_NOT_FOUND)
+        (void)cli_blame(c, "make", c->args[i], NULL);
+        if (rc == TC_E_NOT_FOUND && c->err.hint[0] == '\0')
             (void)tc_err_hint(&c->err, "pass -p to make the folders above it too");
         status = cli_fail(c);
         if (cli_caught() != 0)

@@ -5,6 +5,7 @@
 #include "cli.h"
 
 #include "base/num.h"
+#include "base/utf8.h"
 
 static bool refuse(cli *c, const char *what, const char *word)
 {
@@ -101,6 +102,50 @@ static bool parse_words(cli *c, int argc, char **argv)
     return true;
 }
 
+int cli_check_text(cli *c, const char *arg)
+{
+    size_t at = 0;
+    tci_buf shown;
+    if (tci_utf8_is_valid(tci_str(arg)))
+        return 0;
+    while (at < c->nargs && c->args[at] != arg)
+        at++;
+    tci_buf_init(&shown, TC_ERR_MSG_MAX);
+    cli_put_name(&shown, tci_str(arg));
+    if (at < c->nargs)
+        tc_err_set(&c->err, TC_E_INVALID, "argument %zu ('%.*s') is not UTF-8", at + 1,
+                   (int)shown.len, shown.ptr);
+    else
+        tc_err_set(&c->err, TC_E_INVALID, "'%.*s' is not UTF-8", (int)shown.len, shown.ptr);
+    tci_buf_done(&shown);
+    return tc_err_hint(&c->err,
+                       "what goes to a target as a word is text; other bytes can go in files "
+                       "and on standard input");
+}
+
+/* Names of files here may be any bytes, and so may texts that become content. */
+static bool may_be_bytes(const cli_option *o)
+{
+    static const char *const contents[] = {"text", "old", "new"};
+    for (size_t i = 0; i < TCI_ARRAY_LEN(contents); i++)
+        if (strcmp(o->name, contents[i]) == 0)
+            return true;
+    return o->value == NULL || strcmp(o->value, "FILE") == 0;
+}
+
+static bool are_words_text(cli *c)
+{
+    for (size_t i = 0; i < c->ngiven; i++)
+        if (!may_be_bytes(c->given[i].option) && cli_check_text(c, c->given[i].value) < 0) {
+            (void)tc_err_wrap(&c->err, "--%s", c->given[i].option->name);
+            return false;
+        }
+    for (size_t i = 0; i < c->nargs && !c->command->takes_local_paths; i++)
+        if (cli_check_text(c, c->args[i]) < 0)
+            return false;
+    return true;
+}
+
 bool cli_parse(cli *c, int argc, char **argv)
 {
     c->args = tci_arena_items(&c->arena, const char *, (size_t)argc + 1);
@@ -113,7 +158,7 @@ bool cli_parse(cli *c, int argc, char **argv)
     c->is_json = cli_has(c, "json");
     c->is_quiet = cli_has(c, "quiet");
     c->is_verbose = cli_has(c, "verbose") && !c->is_quiet;
-    return is_fine;
+    return is_fine && are_words_text(c);
 }
 
 const char *cli_nth(const cli *c, const char *name, size_t n)

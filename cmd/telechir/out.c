@@ -5,6 +5,7 @@
 #include "cli.h"
 
 #include "base/base64.h"
+#include "base/num.h"
 #include "base/rfc3339.h"
 #include "base/utf8.h"
 #include "plat/fd.h"
@@ -12,7 +13,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { FD_OUT = 1, LINE_MAX = 2048 };
+enum { FD_OUT = 1, FD_ERR = 2, LINE_MAX = 2048 };
 
 /* ---- talk ---- */
 
@@ -56,15 +57,59 @@ void cli_warn(const cli *c, const char *fmt, ...)
 
 /* ---- results ---- */
 
+/* Until it takes bytes. After a signal only for a moment: nobody may be reading. */
+static int wait_for_room(int fd, bool *ret_is_ready, tc_err *err)
+{
+    enum { LOOK_MS = 100, LAST_MS = 250 };
+    bool was_caught = cli_caught() != 0;
+    tci_fd_event e = {.fd = fd, .want_write = true};
+    int rc = tci_fd_wait(&e, 1, was_caught ? LAST_MS : LOOK_MS, err);
+    *ret_is_ready = rc == 0 && e.can_write;
+    if (rc == 0 && !e.can_write && was_caught)
+        rc = tc_err_set(err, TC_E_CANCELLED, "interrupted while nobody took the output");
+    return rc;
+}
+
+/* A write that waits would hide a signal: so none waits. What cannot be opened for that takes at
+ * least PIECE bytes when it says that it takes any. */
+static int write_out(int fd, tc_str bytes, tc_err *err)
+{
+    enum { PIECE = 4096 };
+    int unwaiting = cli_unwaiting(fd), rc = 0;
+    tci_fd_kind kind = tci_fd_kind_of(fd);
+    bool may_wait = kind == TCI_FD_PIPE || kind == TCI_FD_SOCKET || tci_fd_is_terminal(fd);
+    if (!may_wait)
+        return tci_fd_write_all(fd, bytes.ptr, bytes.len, err);
+    bool is_ready = unwaiting >= 0;
+    while (rc == 0 && bytes.len > 0) {
+        size_t n = 0;
+        if (is_ready && unwaiting >= 0)
+            rc = tci_fd_write(unwaiting, bytes.ptr, bytes.len, &n, err);
+        else if (is_ready)
+            rc = tci_fd_write(fd, bytes.ptr, tci_min_size(bytes.len, PIECE), &n, err);
+        bytes = tci_str_sub(bytes, n, SIZE_MAX);
+        is_ready = n > 0 && unwaiting >= 0;
+        if (rc == 0 && bytes.len > 0 && !is_ready)
+            rc = wait_for_room(fd, &is_ready, err);
+    }
+    return rc;
+}
+
 int cli_write_stdout(tc_str bytes, tc_err *err)
 {
-    int rc = bytes.len > 0 ? tci_fd_write_all(FD_OUT, bytes.ptr, bytes.len, err) : 0;
+    int rc = write_out(FD_OUT, bytes, err);
     if (rc == 0)
         return 0;
     /* Whoever read it has gone: not the target's fault, so not its code. */
     if (rc == TC_E_CLOSED)
         (void)tc_err_recode(err, TC_E_IO);
     return tc_err_wrap(err, "cannot write to standard output");
+}
+
+int cli_write_stderr(tc_str bytes, tc_err *err)
+{
+    int rc = write_out(FD_ERR, bytes, err);
+    return rc < 0 ? tc_err_recode(err, rc == TC_E_CANCELLED ? rc : TC_E_IO) : 0;
 }
 
 bool cli_out(cli *c, tc_str bytes)
@@ -259,6 +304,29 @@ int cli_fail(cli *c)
     if (c->result != NULL)
         say_outcome(c);
     return status;
+}
+
+int cli_blame(cli *c, const char *doing, const char *typed, const char *exists)
+{
+    const struct {
+        tc_code code;
+        const char *words;
+    } plain[] = {{TC_E_NOT_FOUND, "it, or the folder it belongs in, is not there"},
+                 {TC_E_CONFLICT, exists != NULL ? exists : "it exists already"},
+                 {TC_E_DENIED, "access is denied, or what is there is of another kind"}};
+    tc_err *err = &c->err;
+    const char *words = NULL;
+    if (err->code == TC_E_NOT_FOUND && !cli_has(c, "on") && cli_is_scp_form(tci_str(typed)))
+        (void)tc_err_hint(err, "on a machine behind ssh: ssh:%s", typed);
+    for (size_t i = 0; i < TCI_ARRAY_LEN(plain); i++)
+        if (err->code == plain[i].code && tci_str_starts(tci_str(err->msg), TC_STR("file.")))
+            words = plain[i].words;
+    if (words == NULL)
+        return tc_err_wrap(err, "cannot %s '%s'", doing, typed);
+    char hint[TC_ERR_HINT_MAX];
+    (void)snprintf(hint, sizeof hint, "%s", err->hint);
+    tc_err_set(err, err->code, "cannot %s '%s': %s", doing, typed, words);
+    return tc_err_hint(err, "%s", hint);
 }
 
 int cli_usage(cli *c, const char *fmt, ...)

@@ -7,17 +7,18 @@
 
 enum { ENTRIES_MAX = 10000 };
 
-static int say_removed(cli *c, const char *path, uint64_t nremoved)
+static int say_removed(cli *c, const cli_place *p, uint64_t nremoved)
 {
     if (!c->is_json) {
-        cli_detail(c, "removed '%s' (%llu entries)", path, (unsigned long long)nremoved);
+        cli_detail(c, "removed '%s' (%llu %s)", p->path, (unsigned long long)nremoved,
+                   nremoved == 1 ? "entry" : "entries");
         return 0;
     }
     tci_buf b;
     bool first = true;
     tci_buf_init(&b, TCI_BUF_MAX);
     tci_buf_append_byte(&b, '{');
-    cli_json_str(&b, &first, "path", tci_str(path));
+    cli_json_str(&b, &first, "path", p->absolute);
     cli_json_u64(&b, &first, "removed", nremoved);
     tci_buf_append_byte(&b, '}');
     bool is_fine = cli_out_json(c, &b);
@@ -72,7 +73,7 @@ static int remove_one(cli *c, const cli_place *p, uint64_t max_entries)
     if (rc == TC_E_QUOTA)
         (void)tc_err_hint(&c->err, "nothing was removed; --max-entries N allows more than %llu",
                           (unsigned long long)max_entries);
-    return rc < 0 ? rc : say_removed(c, path, nremoved);
+    return rc < 0 ? rc : say_removed(c, p, nremoved);
 }
 
 int cmd_rm(cli *c)
@@ -92,7 +93,7 @@ int cmd_rm(cli *c)
         }
         if (remove_one(c, &p, max_entries) == 0)
             continue;
-        (void)tc_err_wrap(&c->err, "cannot remove '%s'", c->args[i]);
+        (void)cli_blame(c, "remove", c->args[i], "it changed meanwhile, or is not empty");
         status = cli_fail(c);
         if (cli_caught() != 0)
             break;

@@ -176,8 +176,56 @@ static int check_target(const cli_target *t, tc_err *err)
 
 #define FORMS "forms: local, ssh:[USER@]HOST[:PORT], http://HOST:PORT, https://HOST[:PORT]"
 
+/* A host as scp takes it, perhaps with a user. */
+static bool is_host(tc_str s)
+{
+    enum { HOST_MAX = 64 };
+    size_t at = tci_str_find_byte(s, '@');
+    tc_str host = at < s.len ? tci_str_sub(s, at + 1, SIZE_MAX) : s;
+    bool is_fine = at != 0 && host.len > 0 && s.len <= HOST_MAX && s.ptr[0] != '-';
+    for (size_t i = 0; is_fine && i < s.len; i++) {
+        char ch = s.ptr[i];
+        is_fine = (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') ||
+                  (ch >= '0' && ch <= '9') || ch == '.' || ch == '-' || ch == '_' ||
+                  (ch == '@' && i == at);
+    }
+    return is_fine;
+}
+
+bool cli_is_scp_form(tc_str text)
+{
+    size_t colon = tci_str_find_byte(text, ':');
+    tc_str path = tci_str_sub(text, colon + 1, SIZE_MAX);
+    return is_host(tci_str_sub(text, 0, colon)) && path.len > 0 &&
+           (path.ptr[0] == '/' || path.ptr[0] == '~') && !tci_str_starts(path, TC_STR("//"));
+}
+
+/* Such words hold no secret, so they may be repeated. */
+static bool hint_scp(tc_str form, tc_err *err)
+{
+    size_t colon = tci_str_find_byte(form, ':');
+    tc_str host = tci_str_sub(form, 0, colon), path = tci_str_sub(form, colon + 1, SIZE_MAX);
+    bool has_path = cli_is_scp_form(form);
+    if (!has_path && (path.len > 0 || !is_host(host)))
+        return false;
+    tc_err_set(err, TC_E_INVALID, "'%.*s' is no target", TC_STR_ARG(host));
+    if (has_path)
+        (void)tc_err_hint(err,
+                          "a machine behind ssh is ssh:%.*s; the path comes with the file, as in "
+                          "ssh:%.*s:%.*s of cp",
+                          TC_STR_ARG(host), TC_STR_ARG(host), TC_STR_ARG(path));
+    else
+        (void)tc_err_hint(err,
+                          "a machine behind ssh is ssh:%.*s, with a path ssh:%.*s:/path; " FORMS
+                          "; saved names: telechir target list",
+                          TC_STR_ARG(host), TC_STR_ARG(host));
+    return true;
+}
+
 static int no_target(tc_str form, tc_err *err)
 {
+    if (hint_scp(form, err))
+        return err->code;
     /* With a colon it may be anything, a credential too, so it is not repeated. */
     if (tci_str_find_byte(form, ':') < form.len) {
         tc_err_set(err, TC_E_INVALID, "not a target: no such form");

@@ -20,6 +20,7 @@ enum {
 
 typedef struct store {
     tc_str folder, file, lock;
+    tc_str home; /* that they are in; empty: the folder for settings was named */
 } store;
 
 static int store_paths(cli *c, store *ret, tc_err *err)
@@ -28,11 +29,13 @@ static int store_paths(cli *c, store *ret, tc_err *err)
     tc_str home = tci_str(tci_env_get("HOME"));
     tci_arena *a = &c->arena;
     int rc = 0;
+    *ret = (store){0};
     if (base.len == 0 || base.ptr[0] != '/') {
         if (home.len == 0 || home.ptr[0] != '/') {
             tc_err_set(err, TC_E_NOT_FOUND, "no folder for saved targets");
             return tc_err_hint(err, "set HOME or XDG_CONFIG_HOME");
         }
+        ret->home = home;
         rc = tci_arena_printf(a, &base, err, "%.*s/.config", TC_STR_ARG(home));
     }
     if (rc == 0)
@@ -56,6 +59,18 @@ static int make_folder(tc_str path, tc_err *err)
     if (rc == 0)
         rc = tci_file_mkdir(TCI_FILE_CWD, path, FOLDER_MODE, err);
     return rc == TC_E_CONFLICT ? 0 : rc; /* somebody else was faster */
+}
+
+/* A home that is not there is not made. */
+static int make_settings(const store *s, tc_err *err)
+{
+    tci_file_stat st;
+    tc_err missing;
+    if (s->home.len > 0 && tci_file_stat_at(TCI_FILE_CWD, s->home, true, &st, &missing) < 0) {
+        tc_err_set(err, TC_E_NOT_FOUND, "the home folder '%.*s' is not there", TC_STR_ARG(s->home));
+        return tc_err_hint(err, "set HOME or XDG_CONFIG_HOME");
+    }
+    return make_folder(s->folder, err);
 }
 
 /* ---- reading ---- */
@@ -293,7 +308,7 @@ int cli_targets_change(cli *c, tc_str name, const cli_target *t, bool replace, t
     TCI_FILE_AUTO lock = TCI_FILE_NONE;
     int rc = store_paths(c, &s, err);
     if (rc == 0)
-        rc = make_folder(s.folder, err);
+        rc = make_settings(&s, err);
     if (rc == 0)
         rc = tci_file_open(s.lock, TCI_OPEN_READ | TCI_OPEN_WRITE | TCI_OPEN_CREATE, FILE_MODE,
                            &lock, err);

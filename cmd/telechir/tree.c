@@ -55,32 +55,41 @@ static void put_line(tci_buf *b, tc_str path, tc_file_kind kind)
         tci_buf_append_byte(b, '@');
 }
 
-static void put_json_line(tci_buf *b, const tc_tree_entry *e)
+static void put_json_line(tci_buf *b, tc_str root, const tc_tree_entry *e, tci_buf *path)
 {
     bool first = true;
+    tci_buf_clear(path);
+    tci_buf_append_str(path, root);
+    if (!tci_str_ends(root, TC_STR("/")))
+        tci_buf_append_byte(path, '/');
+    tci_buf_append_str(path, e->path);
     tci_buf_append_byte(b, '{');
-    cli_json_str(b, &first, "path", e->path);
+    cli_json_str(b, &first, "relative_path", e->path);
+    cli_json_str(b, &first, "path", tci_buf_str(path));
     cli_json_str(b, &first, "kind", tci_str(cli_kind_name(e->kind)));
     tci_buf_append_byte(b, '}');
 }
 
-static int show(cli_listing *l, const char *typed, const tc_tree *tree)
+static int show(cli_listing *l, const char *typed, const cli_place *p, const tc_tree *tree)
 {
+    tci_buf path;
+    int rc = 0;
+    tci_buf_init(&path, TCI_BUF_MAX);
     if (!l->c->is_json) {
         cli_put_name(&l->buf, tci_str(typed));
         tci_buf_append_byte(&l->buf, '\n');
     }
-    for (size_t i = 0; i < tree->count; i++) {
+    for (size_t i = 0; rc == 0 && i < tree->count; i++) {
         if (l->c->is_json)
-            put_json_line(&l->buf, &tree->entries[i]);
+            put_json_line(&l->buf, p->absolute, &tree->entries[i], &path);
         else
             put_line(&l->buf, tree->entries[i].path, tree->entries[i].kind);
         tci_buf_append_byte(&l->buf, '\n');
-        if (!cli_listing_add(l))
-            return l->c->err.code;
+        rc = cli_listing_add(l) ? 0 : (int)l->c->err.code;
     }
+    tci_buf_done(&path);
     l->is_cut = tree->is_truncated;
-    return 0;
+    return rc;
 }
 
 int cmd_tree(cli *c)
@@ -97,13 +106,13 @@ int cmd_tree(cli *c)
     if (rc == 0) {
         rc = tc_env_list_files(p.env, &call, tci_str(p.path), &o, &tree, &c->err);
         if (rc < 0)
-            (void)tc_err_wrap(&c->err, "cannot list '%s'", typed);
+            (void)cli_blame(c, "list", typed, "it is no folder");
     }
     if (rc == 0 && tree.count < (o.has_max_entries ? (uint64_t)o.max_entries : ENTRIES_MAX))
         l.cut_by = "too much for one listing: name a folder below it";
     else
         l.cut_by = o.has_max_entries ? "as --max-entries says" : "--max-entries N shows more";
     if (rc == 0)
-        rc = show(&l, typed, &tree);
+        rc = show(&l, typed, &p, &tree);
     return cli_listing_end(&l, rc);
 }

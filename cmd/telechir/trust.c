@@ -350,7 +350,8 @@ int cmd_forget(cli *c)
         return cli_fail(c);
     if (!c->is_json) {
         if (n > 0)
-            cli_say(c, "forgot %llu keys of '%.*s'", (unsigned long long)n, TC_STR_ARG(t.alias));
+            cli_say(c, "forgot %llu key%s of '%.*s'", (unsigned long long)n, cli_s(n),
+                    TC_STR_ARG(t.alias));
         else
             cli_say(c, "nothing was trusted under '%.*s'", TC_STR_ARG(t.alias));
         return CLI_OK;

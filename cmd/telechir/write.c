@@ -62,7 +62,7 @@ int cmd_write(cli *c)
     if (cli_there(c, c->args[0], &p) < 0)
         return cli_fail(c);
     if (write_it(c, p.env, tci_str(p.path), &o, &t) < 0) {
-        (void)tc_err_wrap(&c->err, "cannot write '%s'", c->args[0]);
+        (void)cli_blame(c, "write", c->args[0], NULL);
         return cli_fail(c);
     }
     if (!c->is_json) {
@@ -73,7 +73,7 @@ int cmd_write(cli *c)
     bool first = true;
     tci_buf_init(&b, TCI_BUF_MAX);
     tci_buf_append_byte(&b, '{');
-    cli_json_str(&b, &first, "path", tci_str(p.path));
+    cli_json_str(&b, &first, "path", p.absolute);
     cli_json_u64(&b, &first, "bytes", t.nbytes);
     cli_json_str(&b, &first, "sha256", tci_str(t.sha256));
     tci_buf_append_byte(&b, '}');

@@ -4,7 +4,9 @@
 interrupted or its target goes away. TELECHIR is the program, with telechird beside it; an argument
 picks tests by name."""
 
+import array
 import base64
+import fcntl
 import hashlib
 import json
 import os
@@ -15,6 +17,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import time
 import traceback
@@ -373,6 +376,83 @@ def test_interrupt_in_json(p):
     assert run.returncode == 130
 
 
+def full_pipe(run):
+    """Until nothing more comes into its standard output: much is in it, and that stays as it is."""
+    much, looks_enough = 16384, 30
+    count = array.array("i", [0])
+    before = looks = 0
+    end = time.monotonic() + LIMIT
+    while time.monotonic() < end:
+        fcntl.ioctl(run.stdout, termios.FIONREAD, count)
+        looks = looks + 1 if count[0] == before else 0
+        before = count[0]
+        if before > much and looks > looks_enough:
+            return
+        time.sleep(0.01)  # between two looks at the same event
+    raise AssertionError("it does not write")
+
+
+def test_one_interrupt_does_while_nobody_takes_the_output(p):
+    (p.here / "big").write_bytes(bytes(8 << 20))
+    for link, work in all_ways(p):
+        for flags in ([], ["--json"]):
+            (work / "pid").unlink(missing_ok=True)
+            run = p.start("sh", *link, *flags, "echo $$ >pid; exec yes")
+            pid = wait_for_pid(work / "pid")
+            full_pipe(run)
+            run.send_signal(signal.SIGINT)
+            assert run.wait(LIMIT) == 130, run.returncode
+            err = run.stderr.read().decode()
+            assert "interrupted" in err and "killed" in err, err
+            assert not is_alive(pid)
+    run = p.start("cat", "big")
+    full_pipe(run)
+    run.send_signal(signal.SIGINT)
+    assert run.wait(LIMIT) == 130 and b"interrupted" in run.stderr.read()
+
+
+def test_interrupt_while_the_commands_errors_are_not_taken(p):
+    run = p.start("sh", "echo $$; exec yes >&2")
+    pid = int(run.stdout.readline())
+    run.stdout, kept = run.stderr, run.stdout
+    full_pipe(run)
+    run.send_signal(signal.SIGINT)
+    run.stdout.read()
+    assert run.wait(LIMIT) == 130
+    assert not is_alive(pid)
+    kept.close()
+
+
+def test_started_comes_before_every_end_but_of_what_did_not_start(p):
+    for link, work in all_ways(p):
+        run = p.start("sh", *link, "--json", "echo $$ >pid; exec sleep 600")  # silent
+        pid = wait_for_pid(work / "pid")
+        run.send_signal(signal.SIGINT)
+        out, err = run.communicate(timeout=LIMIT)
+        events = [json.loads(line) for line in out.splitlines()]
+        assert [e["event"] for e in events] == ["started", "end"], (events, err)
+        assert events[1]["outcome"] == "killed" and events[1]["status"] == 130
+        assert not is_alive(pid)
+        (work / "pid").unlink()
+        (end,) = p.json("exec", *link, "--", "no-such-program-anywhere")
+        assert end["event"] == "end" and end["outcome"] == "not_started"
+
+
+def test_words_that_are_not_utf8_are_named(p):
+    bad = os.fsdecode(b"a\xff")
+    for words, where in ((["exec", "--", "echo", "b", bad], "argument 3"), (["ls", bad], "argument 1"),
+                         (["exec", "--cwd", bad, "--", "true"], "--cwd"),
+                         (["exec", "--env", "A=" + bad, "--", "true"], "--env"),
+                         (["cp", "f", "local:/tmp/" + bad], "argument 2"), (["grep", bad], "argument 1")):
+        r = p.fails(2, *words)
+        assert "not UTF-8" in r.err and where in r.err, (words, r.err)
+    r = p.fails(2, "exec", "--env", "ODD", "--", "true", env={"ODD": bad})
+    assert "'ODD' is not UTF-8" in r.err, r.err
+    (p.here / bad).write_text("1")  # a file here may have any name
+    p.ok("cp", bad, "plain")
+    assert (p.here / "plain").read_text() == "1"
+
+
 def test_closed_output_ends_the_command(p):
     run = p.start("sh", "echo $$; yes")
     pid = int(run.stdout.readline())
@@ -491,7 +571,7 @@ def test_rm_and_mkdir(p):
         assert (work / "a/f").exists()
         p.ok("rm", *link, "l")
         assert (work / "a/f").exists() and not (work / "l").is_symlink()
-        assert p.json("rm", *link, "-r", "a") == [{"path": "a", "removed": 4}]
+        assert p.json("rm", *link, "-r", "a") == [{"path": f"{os.path.realpath(work)}/a", "removed": 4}]
         p.fails(1, "rm", *link, "a")
         p.ok("rm", *link, "-f", "a")
         (work / "keep").write_text("x")
@@ -501,6 +581,53 @@ def test_rm_and_mkdir(p):
         (work / "b").write_text("")
         lines = p.json("rm", *link, "b", "a")
         assert lines[0]["removed"] == 1 and lines[1]["error"]["code"] == "NOT_FOUND", lines
+
+
+def test_path_in_json_is_absolute_everywhere(p):
+    for link, work in all_ways(p):
+        root = os.path.realpath(work)
+
+        def paths(*words, stdin=b""):
+            return [line["path"] for line in p.json(words[0], *link, *words[1:], stdin=stdin)]
+
+        assert paths("mkdir", "d", "./d/../d2/") == [f"{root}/d", f"{root}/d2"]
+        assert paths("write", "d/f", stdin=b"old\n") == [f"{root}/d/f"]
+        assert paths("cat", "d/f", f"{root}/d/f") == [f"{root}/d/f"] * 2
+        assert paths("edit", "d/f", "--old", "old", "--new", "new") == [f"{root}/d/f"]
+        assert paths("ls", "d") == paths("ls", "d/f") == [f"{root}/d/f"]
+        assert paths("find", "f", "d") == paths("find", "f") == [f"{root}/d/f"]
+        assert paths("grep", "new", "d") == paths("grep", "new") == [f"{root}/d/f"]
+        assert paths("rm", "d/f") == [f"{root}/d/f"]
+        if "--credential-file" not in link:  # not over EIP
+            (work / "d/e").write_text("")
+            (entry,) = p.json("tree", *link, "d")
+            assert entry["path"] == f"{root}/d/e" and entry["relative_path"] == "e"
+
+
+def test_errors_name_the_path_as_it_was_typed(p):
+    for link, work in all_ways(p):
+        (work / "file").write_text("")
+        for words, typed, about in ((["mkdir", "./file"], "./file", "exists"),
+                                    (["mkdir", "no/x"], "no/x", "not there"),
+                                    (["write", "no/x", "--text", "a"], "no/x", None),
+                                    (["write", "file", "--create", "--text", "a"], "file", "exists"),
+                                    (["write", "no", "--replace", "--text", "a"], "no", "not there"),
+                                    (["grep", "x", "./no"], "./no", "not there"),
+                                    (["find", "x", "./no"], "./no", "not there"), (["cat", "no"], "no", None),
+                                    (["rm", "no"], "no", None), (["ls", "no"], "no", None)):
+            r = p.fails(1, words[0], *link, *words[1:])
+            assert f"'{typed}'" in r.err and "file." not in r.err.splitlines()[0], r.err
+            assert about is None or about in r.err, r.err
+        r = p.fails(2, "grep", *link, "(", ".")
+        assert "'(' is no regular expression" in r.err, r.err
+
+
+def test_counts_of_one_are_singular(p):
+    (p.here / "f").write_text("a\n")
+    assert "1 replacement\n" in p.ok("edit", "f", "--old", "a", "--new", "b").err
+    (p.here / "f").write_text("a\na\n")
+    assert "2 replacements\n" in p.ok("edit", "f", "--old", "a", "--new", "b", "--all").err
+    assert "(1 entry)" in p.ok("rm", "-v", "f").err
 
 
 # ---- edit ----
@@ -707,6 +834,81 @@ def test_cp_checksum_skips_equal(p):
     assert answer["equal"] == 5, answer
 
 
+def modes(base):
+    return {str(f.relative_to(base)): stat.S_IMODE(f.stat().st_mode) for f in base.rglob("*")}
+
+
+def test_cp_keeps_what_is_private(p):
+    os.umask(0o022)
+    src = p.here / "src"
+    (src / "closed/in").mkdir(parents=True)
+    (src / "open").mkdir()
+    for name, mode in (("closed/key", 0o600), ("closed/in/run", 0o700), ("empty", 0o600), ("open/f", 0o644)):
+        (src / name).write_text("" if name == "empty" else name)
+        (src / name).chmod(mode)
+    (src / "closed").chmod(0o700)
+    src.chmod(0o700)
+    want = modes(src)
+    ways = [("local:", p.here / "up", [])]
+    try:
+        s = p.sshd()
+        p.ok("target", "add", "box", s.form, *s.ways())
+        ways.append(("box:", s.home / "up", []))
+    except NoServer as e:
+        print(f"without ssh: {e}")
+    for prefix, there, _ in ways:
+        back, again = p.here / f"back-{prefix[:-1]}", there.with_name("again")
+        p.ok("cp", "-r", "src", f"{prefix}{there}")
+        p.ok("cp", "-r", f"{prefix}{there}", back)
+        p.ok("cp", "-r", f"{prefix}{there}", f"{prefix}{again}")
+        for copy in (there, back, again):
+            assert modes(copy) == want, (copy, modes(copy), want)
+            assert stat.S_IMODE(copy.stat().st_mode) == 0o700
+    if len(ways) == 2:
+        p.ok("cp", "-r", "local:" + str(p.here / "up"), "box:across")
+        assert modes(s.home / "across") == want
+
+
+def test_cp_checksum_sees_the_executable_bit(p):
+    d = p.daemon()
+    saved(p, d, "there")
+    (p.here / "src").mkdir()
+    (p.here / "src/run").write_text("#!/bin/sh\n")
+    for target, there in (("there:up", d.work / "up"), (f"local:{p.here}/up", p.here / "up"), ("plain", p.here / "plain")):
+        (p.here / "src/run").chmod(0o644)
+        p.ok("cp", "-r", "src", target)
+        for mode in (0o755, 0o644):
+            (p.here / "src/run").chmod(mode)
+            (answer,) = p.json("cp", "-rc", "src/.", target)
+            assert answer["files"] == 1 and answer["equal"] == 0, (target, answer)
+            assert os.stat(there / "run").st_mode & 0o100 == mode & 0o100, (target, mode)
+            (answer,) = p.json("cp", "-rc", "src/.", target)
+            assert answer["files"] == 0 and answer["equal"] == 1, (target, answer)
+
+
+def test_cp_into_itself_is_refused_by_whatever_way(p):
+    (p.here / "src/sub").mkdir(parents=True)
+    (p.here / "link").symlink_to("src")
+    here = p.here
+    for source, target in (("src", "src/sub"), ("src", f"local:{here}/src/sub"), (f"local:{here}/src", "src/new"),
+                           (f"local:{here}/link", "src/sub"), ("src", f"local:{here}/link/sub"),
+                           (f"local:{here}/src", f"local:{here}/src/sub/new")):
+        assert "into itself" in p.fails(2, "cp", "-r", source, target).err
+    assert list((here / "src").rglob("*")) == [here / "src/sub"]
+
+
+def test_words_of_scp_are_explained(p):
+    (p.here / "f").write_text("")
+    for words, right in ((["cp", "f", "gpu-box:/x"], "ssh:gpu-box:/x"), (["cp", "me@box:/x", "f"], "ssh:me@box:/x"),
+                         (["cp", "box:data/x", "f"], "ssh:box:~/data/x"), (["ls", "--on", "gpu-box"], "ssh:gpu-box"),
+                         (["ls", "--on", "me@box:/x"], "ssh:me@box")):
+        r = p.fails(2, *words)
+        assert right in r.err and "no target" in r.err, r.err
+    r = p.fails(2, "ls", "--on", "user:hunter2@host")
+    assert "hunter2" not in r.err, r.err
+    assert "ssh:gpu-box:/x" in p.fails(1, "cat", "gpu-box:/x").err  # the file of that name is not there
+
+
 def test_cp_partial_failure_lists_what_failed(p):
     d = p.daemon()
     saved(p, d, "there")
@@ -765,6 +967,17 @@ def test_target_file_is_private(p):
     p.fails(1, "target", "remove", "box")
     p.fails(1, "target", "show", "box")
     assert p.json("target", "list") == []
+
+
+def test_a_home_that_is_not_there_is_not_made(p):
+    gone = p.base / "gone" / "home"
+    p.env["HOME"] = str(gone)
+    del p.env["XDG_CONFIG_HOME"]
+    r = p.fails(1, "target", "add", "x", "local")
+    assert str(gone) in r.err and "XDG_CONFIG_HOME" in r.err, r.err
+    assert p.json("target", "list") == []
+    assert p.ok("exec", "--", "echo", "fine").text == "fine\n"
+    assert not gone.parent.exists()
 
 
 def test_target_keeps_what_it_does_not_know(p):

@@ -401,6 +401,92 @@ def test_cp_many_small_files_over_ssh(p):
     assert contents(p.here / "down") == contents(src)
 
 
+def test_cp_small_files_arrive_as_what_they_are(p):
+    s = p.sshd()
+    saved(p, s, "box")
+    src, sizes = p.here / "src", (0, 1, 4096, 65535, 65536, 65537, 300000)
+    for d in range(7):
+        (src / f"d{d}").mkdir(parents=True)
+        for i, size in enumerate(sizes):
+            (src / f"d{d}/f{i}").write_bytes(os.urandom(size))
+            (src / f"d{d}/f{i}").chmod((0o600, 0o644, 0o700, 0o755)[(d + i) % 4])
+    count = 7 * len(sizes)
+
+    def check(got):
+        assert contents(got) == contents(src)
+        for f in src.glob("*/*"):
+            mode, there = f.stat().st_mode, (got / f.relative_to(src)).stat().st_mode
+            assert bool(mode & 0o100) == bool(there & 0o100) and bool(mode & 0o077) == bool(there & 0o077), f
+
+    for n, jobs in enumerate(((), ("--jobs", "1"), ("--jobs", "13"))):
+        (answer,) = p.json("cp", "-r", *jobs, "src", f"box:up{n}")
+        assert answer["files"] == count and answer["bytes"] == 7 * sum(sizes), answer
+        check(s.home / f"up{n}")
+        (answer,) = p.json("cp", "-r", *jobs, f"box:up{n}", f"down{n}")
+        assert answer["files"] == count and answer["bytes"] == 7 * sum(sizes), answer
+        check(p.here / f"down{n}")
+    # What is in the way is told, and everything else is replaced.
+    for where, words in ((s.home / "up0", ("src/.", "box:up0")), (p.here / "down0", ("box:up1/.", "down0"))):
+        for f in where.glob("*/*"):
+            f.write_text("old")
+        (where / "d3/f2").unlink()
+        (where / "d3/f2").mkdir()
+        lines = p.json("cp", "-r", *words)
+        assert [line["path"].endswith("d3/f2") for line in lines[:-1]] == [True], lines
+        assert lines[-1]["failed"] == 1 and lines[-1]["files"] == count - 1, lines
+        assert not list(where.glob("*/.*"))  # no candidate is left
+
+
+def is_being_written(s):
+    """A daemon there holds a file with something in it, under another name or none."""
+    for pid in (d for session in s.sessions() for d in descendants(session)):
+        for fd in pathlib.Path(f"/proc/{pid}/fd").glob("*"):
+            try:
+                if os.readlink(fd).startswith(f"{s.home}/") and not os.readlink(fd).startswith(f"{s.home}/.cache"):
+                    if stat.S_ISREG(fd.stat().st_mode) and fd.stat().st_size > 0:
+                        return True
+            except OSError:
+                continue
+    return False
+
+
+def test_killed_daemon_leaves_no_file_and_no_folder(p):
+    s = p.sshd()
+    saved(p, s, "box")
+    p.ok("ls", "box:")
+    temp = s.base / "temp"
+    temp.mkdir()
+    (s.base / "login.before").write_text(f"TMPDIR={temp}; export TMPDIR\n")
+    for words in (["write", "box:new"], ["write", "--create", "box:new"]):  # natively, and through the tunnel
+        run = p.start(*words, stdin=subprocess.PIPE)
+        run.stdin.write(os.urandom(3 << 20))
+        run.stdin.flush()
+        until(lambda: is_being_written(s))
+        for pid in (d for session in s.sessions() for d in descendants(session)):
+            if pathlib.Path(f"/proc/{pid}/comm").read_text().startswith("telechird"):
+                kill(pid)
+        try:
+            run.stdin.close()
+        except BrokenPipeError:
+            pass
+        assert run.wait(LIMIT) in (3, 5), run.stderr.read()
+    left = list(temp.glob("telechird-*"))
+    for folder in left:
+        os.utime(folder / ".a13n-envd.lock", (0, 0))  # it has been dead for a while
+    p.ok("mkdir", "box:d")  # the next one that needs a folder for this clears up
+    assert sorted(os.listdir(s.home)) == [".cache", "d"]
+    assert not list(temp.glob("telechird-*"))
+
+
+def test_login_file_that_ends_the_shell_is_explained(p):
+    s = p.sshd()
+    p.ok("ls", *s.link())
+    (s.home / ".profile").write_text("exit 3\n")
+    r = p.fails(3, "ls", *s.link(), "--login-shell")
+    assert "login file" in r.err and "--login-shell" in r.err, r.err
+    p.ok("ls", *s.link())
+
+
 def test_cp_interrupted_or_cut_leaves_no_part_case_71(p):
     s = p.sshd()
     saved(p, s, "box")
@@ -410,9 +496,7 @@ def test_cp_interrupted_or_cut_leaves_no_part_case_71(p):
         run = p.start("write", "box:new", stdin=subprocess.PIPE)
         run.stdin.write(big)
         run.stdin.flush()
-        until(lambda: any(f.stat().st_size for f in s.home.glob(".telechir*") if f.is_file())
-              or any(f.stat().st_size for f in s.home.glob(".*stage*") if f.is_file())
-              or len([f for f in os.listdir(s.home) if f != ".cache"]) > 0)
+        until(lambda: is_being_written(s))
         if how == "cut":
             s.cut()
         else:
@@ -443,9 +527,9 @@ def test_tree(p):
         (work / "t/src/a.o").write_text("")
         (work / "t/link").symlink_to("src")
         lines = p.json("tree", *link, "--exclude", "node_modules", "t")
-        assert [e["path"] for e in lines] == [".gitignore", ".hidden", "link", "src", "src/a.c", "src/deep",
+        assert [e["relative_path"] for e in lines] == [".gitignore", ".hidden", "link", "src", "src/a.c", "src/deep",
                                               "src/deep/b.c"], lines
-        assert {e["path"]: e["kind"] for e in lines}["link"] == "symlink"
+        assert {e["relative_path"]: e["kind"] for e in lines}["link"] == "symlink"
         text = p.ok("tree", *link, "t").text
         assert text.splitlines()[0] == "t" and "\n    a.c\n" in text and "\n  src/\n" in text, text
         assert "node_modules" in text and ".git/" not in text and "a.o" not in text
