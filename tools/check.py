@@ -63,7 +63,7 @@ def read_layers():
 
 ONLY_IN = [  # header, where it may appear
     (r"<uv\.h>", ("src/loop/", "src/net/")),
-    (r"<sqlite3\.h>", ("src/store/", "src/host/")),
+    (r"<sqlite3\.h>", ("src/store/", "src/host/", "tests/")),
     (r"<openssl/", ("src/net/tls", "src/base/hash.c", "src/egress/", "tests/")),
     (r"<pcre2\.h>", ("src/ops/regex", "src/ops/search", "tests/fuzz/", "cmake/pcre2")),
     (r"<llhttp", ("src/wire/http1",)),

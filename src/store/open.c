@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which backend a path means, and the owner lock around it. What a session consists of is the
+ * backends' business. Thread: the caller's. Invariant: nothing of a session is written before
+ * its lock is held, except the folders the lock file lies in. */
+#include "store/lock.h"
+#include "store/store_int.h"
+
+#include "plat/file.h"
+
+static const tci_store_options defaults = {.durability = TCI_DURABILITY_FULL};
+
+static bool path_exists(tc_str path)
+{
+    tci_file_stat st;
+    tc_err ignored;
+    return tci_file_stat_at(TCI_FILE_CWD, path, true, &st, &ignored) == 0;
+}
+
+static int check_exists(tc_str path, tc_err *err)
+{
+    if (path.len == 0)
+        return tc_err_set(err, TC_E_INVALID, "the path of the session is empty");
+    if (path_exists(path))
+        return 0;
+    int rc = tc_err_set(err, TC_E_NOT_FOUND, "there is no session at '%.*s'", TC_STR_ARG(path));
+    return tc_err_hint(err, "check the path, or start a new session there"), rc;
+}
+
+static int open_backend(tc_str path, const tci_store_options *options, tci_store **ret_store,
+                        tc_err *err)
+{
+    return tci_store_path_is_sqlite(path) ? tci_store_open_sqlite(path, options, ret_store, err)
+                                          : tci_store_open_jsonl(path, options, ret_store, err);
+}
+
+int tci_store_open(tc_str path, const tci_store_options *options, tci_store **ret_store,
+                   tc_err *err)
+{
+    if (options == NULL)
+        options = &defaults;
+    if (tci_str_eq(path, TC_STR(":memory:")))
+        return tci_store_open_memory(ret_store, err);
+    int rc = 0;
+    if (path.len == 0 || options->must_exist || options->is_read_only)
+        rc = check_exists(path, err);
+    if (rc < 0)
+        return rc;
+    if (options->is_read_only || options->without_lock)
+        return open_backend(path, options, ret_store, err);
+
+    tci_lock *lock = NULL;
+    rc = tci_store_make_folders(path, !tci_store_path_is_sqlite(path), err);
+    if (rc == 0)
+        rc = tci_lock_take(path, &lock, err);
+    if (rc == 0)
+        rc = open_backend(path, options, ret_store, err);
+    if (rc < 0)
+        tci_lock_release(lock);
+    else
+        (*ret_store)->lock = lock;
+    return rc;
+}
+
+int tci_store_check(tc_str path, tci_damage_fn on_damage, void *user, tci_check_report *ret,
+                    tc_err *err)
+{
+    int rc = check_exists(path, err);
+    if (rc < 0)
+        return rc;
+    return tci_store_path_is_sqlite(path) ? tci_sqlite_check(path, on_damage, user, ret, err)
+                                          : tci_jsonl_check(path, on_damage, user, ret, err);
+}
+
+int tci_store_repair(tc_str path, tci_damage_fn on_damage, void *user, tci_arena *a,
+                     tc_str *ret_aside, tci_check_report *ret, tc_err *err)
+{
+    tci_lock *lock = NULL;
+    int rc = check_exists(path, err);
+    if (rc == 0)
+        rc = tci_lock_take(path, &lock, err);
+    if (rc < 0)
+        return rc;
+    rc = tci_store_path_is_sqlite(path)
+             ? tci_sqlite_repair(path, on_damage, user, a, ret_aside, ret, err)
+             : tci_jsonl_repair(path, on_damage, user, a, ret_aside, ret, err);
+    tci_lock_release(lock);
+    return rc;
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An SQLite session on a disk that breaks at every write and sync there is: after opening again each
+ * commit is there wholly or not at all, and what was acknowledged as synced is there. */
+#include "sqlite_fault.h"
+#include "store_script.h"
+
+#include "plat/file.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#define CONV "\"conversationId\":1"
+#define DOC(id, kind)                                                          \
+    "{\"type\":\"document.create\",\"record\":{\"id\":" id ",\"kind\":\"" kind \
+    "\",\"scope\":{\"kind\":\"conversation\"," CONV                            \
+    "},\"history\":\"latest\",\"fork\":\"initial\"},"                          \
+    "\"content\":{\"version\":1,\"kind\":\"base\",\"value\":{\"text\":\"\"}}}"
+#define TASK(state)                                                                             \
+    "{\"type\":\"task\",\"value\":{\"id\":6," CONV                                              \
+    ",\"kind\":\"pi.tool\",\"version\":2,\"input\":{},\"background\":false,\"abortRequested\":" \
+    "false,\"state\":{\"status\":" state "}}}"
+#define DELTA(text)                                                                         \
+    "{\"type\":\"document.change\",\"id\":2,\"content\":{\"version\":1,\"kind\":\"delta\"," \
+    "\"ops\":[[\"a\",[\"text\"],\"" text "\"]]}}"
+#define BASE(text)                                                                         \
+    "{\"type\":\"document.change\",\"id\":2,\"content\":{\"version\":1,\"kind\":\"base\"," \
+    "\"value\":{\"text\":\"" text "\"}}}"
+#define ENTRY(id)                                                                 \
+    "{\"type\":\"entry\",\"value\":{\"id\":" id "," CONV ",\"kind\":\"pi.user\"," \
+    "\"model\":[{\"role\":\"user\",\"content\":\"a text that takes its place\"}]}}"
+
+/* What happens, in the shapes of a turn with a tool. A lazy one stands between synced ones. */
+static const struct {
+    const char *writes;
+    tci_commit_how how;
+} commits[] = {
+    {"[{\"type\":\"conversation\",\"value\":{\"id\":1}}," DOC("2", "pi.live") "," DOC(
+         "3", "pi.usage") "]",
+     TCI_COMMIT_SYNCED},
+    {"[" ENTRY("4") ",{\"type\":\"submission\",\"value\":{" CONV
+                    ",\"requestId\":\"r\",\"type\":\"input\",\"status\":\"placed\",\"entry\":4,"
+                    "\"id\":5}}," TASK("\"pending\",\"checkpoint\":{}") "]",
+     TCI_COMMIT_SYNCED},
+    {"[" TASK("\"running\",\"checkpoint\":{\"phase\":\"call\"}") "," DELTA("one ") "]",
+     TCI_COMMIT_SYNCED},
+    {"[" DELTA("two ") "]", TCI_COMMIT_LAZY},
+    {"[" TASK("\"running\",\"checkpoint\":{\"phase\":\"execute\"}") "," DELTA("three") "]",
+     TCI_COMMIT_SYNCED},
+    {"[" ENTRY("7") "," TASK("\"terminal\",\"outcome\":{\"status\":\"completed\",\"result\":{}"
+                             "}") "," BASE("done") ",{\"type\":\"document.retire\",\"id\":3}]",
+     TCI_COMMIT_SYNCED},
+    {"[" BASE("again") "]", TCI_COMMIT_LAZY},
+};
+enum { NCOMMITS = sizeof commits / sizeof commits[0], DUMP_MAX = 64 * 1024 };
+
+/* What the session looks like after each number of commits. */
+static char *states[NCOMMITS + 1];
+
+static const tci_store_options few_pages = {.wal_pages = 6}; /* written back in mid-run, too */
+
+static tci_store *must_open(const char *path)
+{
+    tc_err err;
+    tci_store *store = NULL;
+    if (tci_store_open(tci_str(path), &few_pages, &store, &err) < 0)
+        fail_msg("open: %s", err.msg);
+    return store;
+}
+
+static char *dump_of(tci_store *store)
+{
+    tc_err err;
+    tci_buf b;
+    tci_buf_init(&b, DUMP_MAX);
+    if (script_dump(store, true, &b, &err) < 0)
+        fail_msg("dump: %s", err.msg);
+    char *text = tci_mem_cstr(tci_buf_str(&b));
+    tci_buf_done(&b);
+    assert_non_null(text);
+    return text;
+}
+
+static void remove_session(const char *path)
+{
+    static const char *const suffixes[] = {"", "-wal", "-shm", "-owner.lock"};
+    for (size_t i = 0; i < TCI_ARRAY_LEN(suffixes); i++) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "%s%s", path, suffixes[i]);
+        tci_file_discard(TCI_FILE_CWD, tci_str(name));
+    }
+}
+
+/* An empty session where there was none, or another. */
+static void copy_session(const char *from, const char *to)
+{
+    tc_err err;
+    char *bytes;
+    size_t len;
+    tci_file f;
+    remove_session(to);
+    if (tci_file_read_whole(TCI_FILE_CWD, tci_str(from), 1 << 20, &bytes, &len, &err) < 0 ||
+        tci_file_openat(TCI_FILE_CWD, tci_str(to), TCI_OPEN_WRITE | TCI_OPEN_CREATE, 0600, &f,
+                        &err) < 0 ||
+        tci_file_write_all(f, bytes, len, &err) < 0)
+        fail_msg("%s", err.msg);
+    tci_file_close(&f);
+    tci_free(bytes);
+}
+
+static int set_up(void **state)
+{
+    TCI_UNUSED(state);
+    fault_install();
+    remove_session("empty.sqlite");
+    tci_store *store = must_open("empty.sqlite");
+    tc_err err;
+    assert_int_equal(tci_store_close(store, &err), 0);
+    fault_restart(AFTER_KILL, 0);
+    copy_session("empty.sqlite", "reference.sqlite");
+    store = must_open("reference.sqlite");
+    states[0] = dump_of(store);
+    for (size_t i = 0; i < NCOMMITS; i++) {
+        uint64_t seq;
+        if (script_commit(store, tci_str(commits[i].writes), commits[i].how, &seq, &err) < 0)
+            fail_msg("commit %zu: %s", i, err.msg);
+        states[i + 1] = dump_of(store);
+    }
+    assert_int_equal(tci_store_close(store, &err), 0);
+    fault_restart(AFTER_KILL, 0);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    TCI_UNUSED(state);
+    for (size_t i = 0; i <= NCOMMITS; i++)
+        tci_free(states[i]);
+    fault_uninstall();
+    return 0;
+}
+
+/* How far a run came before the disk broke. */
+typedef struct progress {
+    size_t nacknowledged, nsynced; /* synced: acknowledged as such, or before one that was */
+    tc_code failure;
+} progress;
+
+/* Everything from the first opening to closing. */
+static progress run_all(const char *path)
+{
+    progress p = {.failure = TC_OK};
+    tc_err err;
+    tci_store *store = NULL;
+    if (tci_store_open(tci_str(path), &few_pages, &store, &err) < 0) {
+        p.failure = err.code;
+        return p;
+    }
+    for (size_t i = 0; i < NCOMMITS; i++) {
+        uint64_t seq;
+        if (script_commit(store, tci_str(commits[i].writes), commits[i].how, &seq, &err) < 0) {
+            p.failure = err.code;
+            /* Nothing more is done or told by a storage that failed. */
+            uint64_t id;
+            if (tci_store_mint(store, &id, &err) != TC_E_NOT_READY ||
+                script_commit(store, TC_STR("[]"), TCI_COMMIT_SYNCED, &seq, &err) != TC_E_NOT_READY)
+                fail_msg("goes on after a failure");
+            break;
+        }
+        p.nacknowledged = i + 1;
+        if (commits[i].how == TCI_COMMIT_SYNCED)
+            p.nsynced = i + 1;
+    }
+    (void)!tci_store_close(store, &err); /* it may fail as well: the disk is broken */
+    return p;
+}
+
+/* The state found is one of those from `least` to `most` commits; the session goes on from there. */
+static void check_found(const char *path, size_t least, size_t most, const char *what, unsigned n)
+{
+    tc_err err;
+    tci_store *store = must_open(path);
+    char *found = dump_of(store);
+    size_t at = NCOMMITS + 1;
+    for (size_t i = 0; i <= NCOMMITS; i++)
+        if (strcmp(found, states[i]) == 0)
+            at = i;
+    if (at < least || at > most)
+        fail_msg("%s at operation %u: found the state after commit %zu, expected %zu to %zu:\n%s",
+                 what, n, at, least, most, found);
+    for (size_t i = at; i < NCOMMITS; i++) {
+        uint64_t seq;
+        if (script_commit(store, tci_str(commits[i].writes), commits[i].how, &seq, &err) < 0)
+            fail_msg("%s at operation %u, going on with commit %zu: %s", what, n, i, err.msg);
+    }
+    tci_free(found);
+    found = dump_of(store);
+    assert_string_equal(found, states[NCOMMITS]);
+    tci_free(found);
+    assert_int_equal(tci_store_close(store, &err), 0);
+    fault_restart(AFTER_KILL, 0);
+}
+
+/* is_new: from making the file on, else from opening an empty session. */
+static void each_operation(fault_how how, fault_after after, bool is_new, const char *what)
+{
+    unsigned n = 1;
+    for (bool is_over = false; !is_over; n++) {
+        if (is_new)
+            remove_session("broken.sqlite");
+        else
+            copy_session("empty.sqlite", "broken.sqlite");
+        fault_set(how, n);
+        progress p = run_all("broken.sqlite");
+        is_over = !fault_has_struck();
+        bool is_lossy = after != AFTER_KILL;
+        fault_restart(after, n);
+        check_found("broken.sqlite", is_lossy ? p.nsynced : p.nacknowledged,
+                    p.nacknowledged + 1 < NCOMMITS ? p.nacknowledged + 1 : NCOMMITS, what, n);
+    }
+    assert_true(n > 40); /* it did go through the commits */
+}
+
+static void killed_before_every_operation(void **state)
+{
+    TCI_UNUSED(state);
+    each_operation(FAULT_DIES, AFTER_KILL, false, "kill");
+}
+
+static void killed_in_mid_write(void **state)
+{
+    TCI_UNUSED(state);
+    each_operation(FAULT_CUTS, AFTER_KILL, false, "cut");
+}
+
+static void power_cut_at_every_operation_keeps_what_was_synced(void **state)
+{
+    TCI_UNUSED(state);
+    each_operation(FAULT_DIES, AFTER_POWER_CUT, false, "power cut");
+}
+
+static void power_cut_that_keeps_parts(void **state)
+{
+    TCI_UNUSED(state);
+    each_operation(FAULT_CUTS, AFTER_POWER_PARTS, true, "power cut with parts");
+}
+
+/* case 77: a full disk ends the commit it meets; what was acknowledged is there, and once there is
+ * space again an opening goes on. */
+static void case_77_disk_full_at_every_operation(void **state)
+{
+    TCI_UNUSED(state);
+    unsigned n = 1;
+    for (bool is_over = false; !is_over; n++) {
+        copy_session("empty.sqlite", "broken.sqlite");
+        fault_set(FAULT_FULL, n);
+        progress p = run_all("broken.sqlite");
+        is_over = !fault_has_struck();
+        if (p.failure != TC_OK)
+            assert_int_equal(p.failure, TC_E_NO_SPACE);
+        fault_restart(AFTER_KILL, 0);
+        check_found("broken.sqlite", p.nacknowledged, p.nacknowledged + (is_over ? 0 : 1), "full",
+                    n);
+    }
+}
+
+static void a_failing_sync_is_an_error_of_the_commit(void **state)
+{
+    TCI_UNUSED(state);
+    size_t nfailed = 0;
+    unsigned n = 1;
+    for (bool is_over = false; !is_over; n++) {
+        copy_session("empty.sqlite", "broken.sqlite");
+        fault_set(FAULT_SYNC_FAILS, n);
+        progress p = run_all("broken.sqlite");
+        is_over = !fault_has_struck();
+        nfailed += p.failure != TC_OK;
+        fault_restart(AFTER_POWER_CUT, 0);
+        check_found("broken.sqlite", p.nsynced,
+                    p.nacknowledged + 1 < NCOMMITS ? p.nacknowledged + 1 : NCOMMITS, "sync", n);
+    }
+    assert_true(nfailed >= 5); /* one for each synced commit at least */
+}
+
+static size_t size_of(const char *path)
+{
+    tc_err err;
+    tci_file_stat st;
+    return tci_file_stat_at(TCI_FILE_CWD, tci_str(path), true, &st, &err) == 0 ? (size_t)st.size
+                                                                               : 0;
+}
+
+/* The file and its log up to a byte, under another name. */
+static void copy_cut(const char *from, const char *to, size_t log_bytes)
+{
+    tc_err err;
+    char log[64], log_copy[64];
+    tci_file f;
+    copy_session(from, to);
+    (void)snprintf(log, sizeof log, "%s-wal", from);
+    (void)snprintf(log_copy, sizeof log_copy, "%s-wal", to);
+    copy_session(log, log_copy);
+    if (tci_file_openat(TCI_FILE_CWD, tci_str(log_copy), TCI_OPEN_WRITE, 0, &f, &err) < 0 ||
+        tci_file_truncate(f, log_bytes, &err) < 0)
+        fail_msg("%s", err.msg);
+    tci_file_close(&f);
+}
+
+/* case 72: cut anywhere in its last commit, the log ends with the commit before. */
+static void case_72_log_cut_at_every_place_of_the_last_commit(void **state)
+{
+    TCI_UNUSED(state);
+    enum { LAST = 5, STEP = 11 };
+    tc_err err;
+    uint64_t seq;
+    size_t before = 0, after = 0;
+    copy_session("empty.sqlite", "whole.sqlite");
+    const tci_store_options all_in_log = {.wal_pages = 100000};
+    tci_store *store = NULL;
+    assert_int_equal(tci_store_open(TC_STR("whole.sqlite"), &all_in_log, &store, &err), 0);
+    for (size_t i = 0; i < LAST; i++) {
+        before = size_of("whole.sqlite-wal");
+        if (script_commit(store, tci_str(commits[i].writes), commits[i].how, &seq, &err) < 0)
+            fail_msg("%s", err.msg);
+        after = size_of("whole.sqlite-wal");
+    }
+    assert_true(after > before);
+    copy_cut("whole.sqlite", "image.sqlite", after);
+    assert_int_equal(tci_store_close(store, &err), 0);
+    fault_restart(AFTER_KILL, 0);
+    for (size_t cut = before; cut <= after;
+         cut = cut == after || cut + STEP < after ? cut + STEP : after) {
+        copy_cut("image.sqlite", "cut.sqlite", cut);
+        size_t expected = cut == after ? LAST : LAST - 1;
+        check_found("cut.sqlite", expected, expected, "log cut", (unsigned)cut);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(killed_before_every_operation),
+        cmocka_unit_test(killed_in_mid_write),
+        cmocka_unit_test(power_cut_at_every_operation_keeps_what_was_synced),
+        cmocka_unit_test(power_cut_that_keeps_parts),
+        cmocka_unit_test(case_77_disk_full_at_every_operation),
+        cmocka_unit_test(a_failing_sync_is_an_error_of_the_commit),
+        cmocka_unit_test(case_72_log_cut_at_every_place_of_the_last_commit),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
