@@ -15,7 +15,7 @@
 
 typedef struct bench {
     tci_loop *loop;
-    tci_tree_host *trees;
+    tci_ptree_host *trees;
     tci_exec_host *host;
     tci_spool_dir dir;
     tci_spool_quota quota;
@@ -154,20 +154,20 @@ int main(int argc, char **argv)
 {
     tc_err err;
     bench b = {.quota = {.max_bytes = 1ULL << 40, .max_objects = 1000}};
-    tci_tree_opts tree_opts = {.is_program = true,
-                               .no_cgroup = argc > 1 && strcmp(argv[1], "walk") == 0};
+    tci_ptree_opts tree_opts = {.is_program = true,
+                                .no_cgroup = argc > 1 && strcmp(argv[1], "walk") == 0};
     char dir[64];
     (void)snprintf(dir, sizeof dir, "/tmp/spawn_bench.%d", tci_proc_self());
     tci_file root = TCI_FILE_NONE;
     if (tci_file_mkdir(TCI_FILE_CWD, tci_str(dir), 0700, &err) < 0 ||
         tci_file_open(tci_str(dir), TCI_OPEN_READ | TCI_OPEN_DIRECTORY, 0, &root, &err) < 0 ||
         tci_loop_new(&b.loop, &err) < 0 ||
-        tci_tree_host_new(b.loop, &tree_opts, &b.trees, &err) < 0 ||
+        tci_ptree_host_new(b.loop, &tree_opts, &b.trees, &err) < 0 ||
         tci_exec_host_new(b.loop, b.trees, &b.host, &err) < 0)
         die(&err);
     b.dir.dir_fd = root.fd;
     enum { ROUNDS = 1000, MIB = 192 };
-    printf("trees held by %s\n", tci_tree_host_has_cgroups(b.trees) ? "cgroups" : "marks");
+    printf("trees held by %s\n", tci_ptree_host_has_cgroups(b.trees) ? "cgroups" : "marks");
     printf("memory per running one    %7.1f KiB\n", running_kib(&b, 128));
     for (int i = 0; i < 3; i++) {
         printf("bare spawn of true        %7.3f ms\n", bare(ROUNDS) / ROUNDS);
@@ -180,7 +180,7 @@ int main(int argc, char **argv)
                MIB / (run(&b, 1, 1, "head -c 201326592 /dev/zero") / 1e3));
     }
     tci_exec_host_free(b.host);
-    tci_tree_host_free(b.trees);
+    tci_ptree_host_free(b.trees);
     tci_loop_free(b.loop);
     tci_file_close(&root);
     if (tci_file_rmdir(TCI_FILE_CWD, tci_str(dir), &err) < 0)

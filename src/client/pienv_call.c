@@ -139,7 +139,7 @@ static tci_pi_pending *new_pending(tci_pi *pi, tc_ctx *ctx, tci_pi_call *call)
     p->dst = call->dst_cap > 0 ? call->dst : NULL;
     p->dst_cap = call->dst_cap;
     p->has_notes_wanted = call->on_note != NULL;
-    p->refs = 2; /* the caller's, and the table's */
+    p->refs = 2;                        /* the caller's, and the table's */
     p->is_awaited = call->wake != NULL; /* by whatever else is said with it */
     p->wake = call->wake != NULL ? call->wake : ctx != NULL ? &ctx->wake : &call->in.wake;
     p->start.cb = tci_pi_pending_start;

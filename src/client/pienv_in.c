@@ -85,7 +85,7 @@ static int read_json(tci_pi_in *in, tc_err *err)
 
 static void deliver_to(tci_pi_sess *s, tci_pi_in *in, bool is_in_dst)
 {
-    tci_pi_pending *p = tci_pi_find(s, in->head.id);
+    tci_pi_pending *p = tci_pi_pending_find(s, in->head.id);
     if (p == NULL)
         tci_pi_in_free(in);
     else if (in->head.type == TCI_PIENV_EVENT)
@@ -124,7 +124,7 @@ static bool is_known(uint8_t type)
 static int begin_body(tci_pi_sess *s, tc_err *err)
 {
     const tci_pienv_head *head = &s->head;
-    tci_pi_pending *p = tci_pi_find(s, head->id);
+    tci_pi_pending *p = tci_pi_pending_find(s, head->id);
     bool is_tunnel = head->type == TCI_PIENV_TUNNEL && s->tunnel != NULL;
     s->part = NULL;
     s->payload_to = NULL;

@@ -83,8 +83,8 @@ struct tci_pi_pending {
     size_t dst_cap;
     tc_err stop_err;
     /* under the lock */
-    unsigned refs;  /* the caller, the table, each post under way */
-    tci_wake *wake; /* NULL: the caller has left */
+    unsigned refs;   /* the caller, the table, each post under way */
+    tci_wake *wake;  /* NULL: the caller has left */
     bool is_awaited; /* somebody may be asleep on it: until then there is nobody to wake */
     bool has_notes_wanted;
     bool is_cancel_posted, is_stop_posted, is_resume_posted;
@@ -111,7 +111,7 @@ void tci_pi_pending_start(tci_post *post);
 void tci_pi_pending_cancel(tci_post *post);
 void tci_pi_pending_stop(tci_post *post);
 void tci_pi_pending_resume(tci_post *post);
-tci_pi_pending *tci_pi_find(tci_pi_sess *s, uint32_t id);
+tci_pi_pending *tci_pi_pending_find(tci_pi_sess *s, uint32_t id);
 /* It ended with an answer (taken over), or with err. */
 void tci_pi_answer_own(tci_pi_pending *p, tci_pi_in *in, bool is_in_dst);
 void tci_pi_end(tci_pi_pending *p, const tc_err *err, bool is_lost, bool is_unsent);

@@ -55,7 +55,7 @@ static tci_list *bucket(tci_pi_sess *s, uint32_t id)
     return &s->buckets[id % TCI_PI_BUCKETS];
 }
 
-tci_pi_pending *tci_pi_find(tci_pi_sess *s, uint32_t id)
+tci_pi_pending *tci_pi_pending_find(tci_pi_sess *s, uint32_t id)
 {
     TCI_LIST_EACH (bucket(s, id), link) {
         tci_pi_pending *p = TCI_CONTAINER(link, tci_pi_pending, link);

@@ -67,11 +67,11 @@ static int host_new(tci_device *d, tci_command_host **ret, tc_err *err)
         rc = tci_file_open(tci_runtime_dir_spool(d->runtime), TCI_OPEN_READ | TCI_OPEN_DIRECTORY, 0,
                            &dir, err);
     h->spool_dir.dir_fd = dir.fd;
-    tci_tree_opts opts = {.is_program = true};
+    tci_ptree_opts opts = {.is_program = true};
     h->trees = d->trees;
     h->has_shared_trees = d->trees != NULL;
     if (rc == 0 && h->trees == NULL)
-        rc = tci_tree_host_new(d->loop, &opts, &h->trees, err);
+        rc = tci_ptree_host_new(d->loop, &opts, &h->trees, err);
     if (rc == 0)
         rc = tci_exec_host_new(d->loop, h->trees, &h->execs, err);
     if (rc < 0) {
@@ -96,7 +96,7 @@ void tci_command_host_free(tci_command_host *h)
         return;
     tci_exec_host_free(h->execs);
     if (!h->has_shared_trees)
-        tci_tree_host_free(h->trees);
+        tci_ptree_host_free(h->trees);
     tci_file dir = {h->spool_dir.dir_fd};
     tci_file_close(&dir);
     tci_arena_done(&h->arena);

@@ -12,7 +12,7 @@
 /* Made apart from the start, so that a daemon that offers no commands has none of it and the first answer
  * does not wait for it. */
 typedef struct tci_command_host {
-    tci_tree_host *trees;
+    tci_ptree_host *trees;
     bool has_shared_trees; /* the device does not own them */
     tci_exec_host *execs;
     tci_spool_dir spool_dir;

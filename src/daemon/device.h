@@ -62,7 +62,7 @@ typedef struct tci_device {
     struct tci_metrics *metrics;       /* NULL: monitoring is off */
     struct tci_totals *totals;         /* the line of totals on standard error */
     struct tci_command_host *commands; /* see command.h; made soon after the start */
-    struct tci_tree_host
+    struct tci_ptree_host
         *trees; /* what holds the trees of all commands of this process, when others
                                     than this device start some, too: set before the loop runs, must
                                     outlive the device. NULL: the device has its own */

@@ -49,7 +49,7 @@ static tci_pi_req **slot_of(tci_pi_server *s, uint32_t id)
     return &s->by_id[id % TCI_PI_SLOTS];
 }
 
-tci_pi_req *tci_pi_find(const tci_pi_server *s, uint32_t id)
+tci_pi_req *tci_pi_req_find(const tci_pi_server *s, uint32_t id)
 {
     tci_pi_req *r = s->by_id[id % TCI_PI_SLOTS];
     while (r != NULL && r->id != id)
@@ -309,7 +309,7 @@ static bool is_kill(tc_str json)
 
 void tci_pi_on_cancel(tci_pi_server *s, uint32_t id, tc_str json)
 {
-    tci_pi_req *r = tci_pi_find(s, id);
+    tci_pi_req *r = tci_pi_req_find(s, id);
     if (r != NULL && r->on_cancel != NULL)
         r->on_cancel(r, is_kill(json));
 }

@@ -27,7 +27,7 @@ enum {
 
 /* What all commands of a server share. */
 typedef struct exec_host {
-    tci_tree_host *trees;
+    tci_ptree_host *trees;
     tci_exec_host *execs;
     tci_list commands; /* that can still be killed */
     size_t nabandoned; /* dying, without a request */
@@ -63,16 +63,16 @@ static exec_host *host_of(const tci_pi_server *s)
 
 static int host_new(tci_pi_server *s, exec_host **ret, tc_err *err)
 {
-    tci_tree_opts opts = {.is_program = true};
+    tci_ptree_opts opts = {.is_program = true};
     exec_host *h = tci_new(exec_host);
     if (h == NULL)
         return tci_err_no_memory(err);
     tci_list_init(&h->commands);
-    int rc = tci_tree_host_new(tci_pi_loop(s), &opts, &h->trees, err);
+    int rc = tci_ptree_host_new(tci_pi_loop(s), &opts, &h->trees, err);
     if (rc == 0)
         rc = tci_exec_host_new(tci_pi_loop(s), h->trees, &h->execs, err);
     if (rc < 0) {
-        tci_tree_host_free(h->trees);
+        tci_ptree_host_free(h->trees);
         tci_free(h);
         return rc;
     }
@@ -90,7 +90,7 @@ static int host_get(tci_pi_server *s, exec_host **ret, tc_err *err)
     return 0;
 }
 
-int tci_pi_exec_trees(tci_pi_server *s, struct tci_tree_host **ret, tc_err *err)
+int tci_pi_exec_trees(tci_pi_server *s, struct tci_ptree_host **ret, tc_err *err)
 {
     exec_host *h;
     if (host_get(s, &h, err) < 0)
@@ -112,7 +112,7 @@ void tci_pi_exec_free(tci_pi_server *s)
         return;
     TC_ASSERT(tci_list_is_empty(&h->commands) && h->nabandoned == 0);
     tci_exec_host_free(h->execs);
-    tci_tree_host_free(h->trees);
+    tci_ptree_host_free(h->trees);
     tci_free(h);
     *tci_pi_exec_slot(s) = NULL;
 }
@@ -561,7 +561,7 @@ static void on_input_written(tci_exec_write *write, int rc, const tc_err *err)
 static command *find_command(const tci_pi_req *r)
 {
     const tci_pi_input_params *p = r->params;
-    tci_pi_req *exec = p->exec <= UINT32_MAX ? tci_pi_find(r->server, (uint32_t)p->exec) : NULL;
+    tci_pi_req *exec = p->exec <= UINT32_MAX ? tci_pi_req_find(r->server, (uint32_t)p->exec) : NULL;
     bool is_exec = exec != NULL && exec->on_cancel == on_cancel;
     command *c = is_exec ? exec->state : NULL;
     return c != NULL && c->has_stdin ? c : NULL;

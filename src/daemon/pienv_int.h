@@ -184,7 +184,7 @@ bool tci_pi_has_ext(const tci_pi_server *s);
 /* $TMPDIR and its fallbacks, as hello says it; valid as long as the server. */
 tc_str tci_pi_tmpdir(const tci_pi_server *s);
 /* A live request, or NULL. */
-tci_pi_req *tci_pi_find(const tci_pi_server *s, uint32_t id);
+tci_pi_req *tci_pi_req_find(const tci_pi_server *s, uint32_t id);
 /* A slot for what exec keeps per server; NULL at the start. */
 void **tci_pi_exec_slot(tci_pi_server *s);
 
@@ -201,10 +201,10 @@ void tci_pi_kill_all(tci_pi_server *s);
 bool tci_pi_exec_is_idle(const tci_pi_server *s);
 /* Give back what exec keeps per server, with the server itself; it must be idle. */
 void tci_pi_exec_free(tci_pi_server *s);
-struct tci_tree_host;
+struct tci_ptree_host;
 /* What holds the trees of all commands of this process; made when first asked for. A device behind the
  * tunnel must share it (tci_device.trees): two would reap each other's children. */
-int tci_pi_exec_trees(tci_pi_server *s, struct tci_tree_host **ret, tc_err *err) TC_CHECKED;
+int tci_pi_exec_trees(tci_pi_server *s, struct tci_ptree_host **ret, tc_err *err) TC_CHECKED;
 /* pienv_watch.c */
 void tci_pi_on_watch(tci_pi_req *r);
 

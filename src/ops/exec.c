@@ -14,7 +14,7 @@
 
 /* ---- host ---- */
 
-int tci_exec_host_new(tci_loop *loop, tci_tree_host *trees, tci_exec_host **ret_host, tc_err *err)
+int tci_exec_host_new(tci_loop *loop, tci_ptree_host *trees, tci_exec_host **ret_host, tc_err *err)
 {
     tci_exec_host *host = tci_new(tci_exec_host);
     if (host == NULL)
@@ -152,7 +152,7 @@ void tci_exec_end_by(tci_exec *exec, tci_exec_reason reason, const char *text)
         return;
     if (exec->asked == TCI_EXEC_REASON_NONE)
         exec->asked = reason;
-    tci_tree_kill(&exec->tree);
+    tci_ptree_kill(&exec->tree);
 }
 
 static tci_exec_signal name_signal(int signum)
@@ -210,7 +210,7 @@ static void wait_for_streams(tci_exec *exec)
         tci_exec_out_cut(exec); /* no memory to wait with */
 }
 
-static void on_tree_exit(tci_tree *tree)
+static void on_tree_exit(tci_ptree *tree)
 {
     tci_exec *exec = TCI_CONTAINER(tree, tci_exec, tree);
     if (!exec->is_paused)
@@ -226,7 +226,7 @@ static void on_tree_exit(tci_tree *tree)
         tci_exec_settle(exec);
 }
 
-static void on_tree_end(tci_tree *tree)
+static void on_tree_end(tci_ptree *tree)
 {
     tci_exec *exec = TCI_CONTAINER(tree, tci_exec, tree);
     bool is_gone = tree->state == TCI_TREE_GONE;
@@ -249,7 +249,7 @@ void tci_exec_settle(tci_exec *exec)
     if (exec->tree.state == TCI_TREE_ALIVE) {
         /* Its own end is not seen yet, or it left others behind that may live on. */
         if (exec->tree.has_exited && exec->leave_others)
-            tci_tree_let_go(&exec->tree);
+            tci_ptree_let_go(&exec->tree);
         return;
     }
     if (exec->tree.state == TCI_TREE_ENDING)
@@ -330,7 +330,7 @@ static int start_tree(tci_exec *exec, const tci_exec_opts *opts, const int their
     spawn.nmore_fds = opts->nmore_fds;
     for (int i = 0; i < 3; i++)
         spawn.stdio[i] = theirs[i];
-    return tci_tree_start(&exec->tree, &spawn, opts->leave_others, err);
+    return tci_ptree_start(&exec->tree, &spawn, opts->leave_others, err);
 }
 
 /* The command runs already: whatever fails now ends it, and its owner learns so in the usual way.
@@ -372,7 +372,7 @@ static tci_exec *new_exec(tci_exec_host *host, const tci_exec_opts *opts)
     }
     tci_timer_init(&exec->wall, host->loop, on_wall);
     tci_timer_init(&exec->pipes, host->loop, on_pipes_limit);
-    tci_tree_init(&exec->tree, host->trees, on_tree_exit, on_tree_end);
+    tci_ptree_init(&exec->tree, host->trees, on_tree_exit, on_tree_end);
     return exec;
 }
 
@@ -398,7 +398,7 @@ int tci_exec_start(tci_exec_host *host, const tci_exec_opts *opts, tci_exec **re
         for (int i = 0; i < 3; i++)
             tci_fd_close(&ours[i]);
         tci_exec_in_done(exec);
-        tci_tree_done(&exec->tree);
+        tci_ptree_done(&exec->tree);
         tci_free(exec);
         return rc;
     }
@@ -416,7 +416,7 @@ void tci_exec_free(tci_exec *exec)
     TC_ASSERT(exec->is_done);
     tci_later_cancel(&exec->later);
     tci_exec_in_done(exec);
-    tci_tree_done(&exec->tree);
+    tci_ptree_done(&exec->tree);
     tci_free(exec);
 }
 
@@ -474,7 +474,7 @@ bool tci_exec_send_signal(tci_exec *exec, tci_exec_signal signal)
         [TCI_EXEC_SIGNAL_KILL] = TCI_SIG_KILL,
     };
     TC_ASSERT(signal != TCI_EXEC_SIGNAL_NONE);
-    return tci_tree_signal(&exec->tree, numbers[signal]);
+    return tci_ptree_signal(&exec->tree, numbers[signal]);
 }
 
 void *tci_exec_user(const tci_exec *exec)
@@ -502,12 +502,13 @@ tc_str tci_exec_failure(const tci_exec *exec)
     return tci_str(exec->failure);
 }
 
-size_t tci_exec_left(const tci_exec *exec, const tci_tree_proc **ret_procs, size_t *ret_nprocs)
+size_t tci_exec_left(const tci_exec *exec, const tci_ptree_proc **ret_procs, size_t *ret_nprocs)
 {
-    return tci_tree_left(&exec->tree, ret_procs, ret_nprocs);
+    return tci_ptree_left(&exec->tree, ret_procs, ret_nprocs);
 }
 
-size_t tci_exec_survivors(const tci_exec *exec, const tci_tree_proc **ret_procs, size_t *ret_nprocs)
+size_t tci_exec_survivors(const tci_exec *exec, const tci_ptree_proc **ret_procs,
+                          size_t *ret_nprocs)
 {
-    return tci_tree_survivors(&exec->tree, ret_procs, ret_nprocs);
+    return tci_ptree_survivors(&exec->tree, ret_procs, ret_nprocs);
 }

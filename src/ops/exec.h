@@ -11,7 +11,7 @@
 
 /* What all commands of a loop share: the read buffer and /dev/null. */
 typedef struct tci_exec_host tci_exec_host;
-int tci_exec_host_new(tci_loop *loop, tci_tree_host *trees, tci_exec_host **ret_host,
+int tci_exec_host_new(tci_loop *loop, tci_ptree_host *trees, tci_exec_host **ret_host,
                       tc_err *err) TC_CHECKED;
 /* No command may be left. NULL is fine. */
 void tci_exec_host_free(tci_exec_host *host);
@@ -139,8 +139,8 @@ tc_str tci_exec_failure(const tci_exec *exec);
 /* Processes that the first process left behind and that were killed; those that a kill could not
  * end. At most TCI_TREE_NAMED_MAX in *ret_procs; the return value counts all. Valid after on_done.
  */
-size_t tci_exec_left(const tci_exec *exec, const tci_tree_proc **ret_procs, size_t *ret_nprocs);
-size_t tci_exec_survivors(const tci_exec *exec, const tci_tree_proc **ret_procs,
+size_t tci_exec_left(const tci_exec *exec, const tci_ptree_proc **ret_procs, size_t *ret_nprocs);
+size_t tci_exec_survivors(const tci_exec *exec, const tci_ptree_proc **ret_procs,
                           size_t *ret_nprocs);
 
 /* Write to stdin; writes are served in order. data is the caller's and stays valid until cb, as

@@ -10,7 +10,7 @@ enum { TCI_EXEC_STREAMS = 2, TCI_EXEC_FAILURE_MAX = 160 };
 
 struct tci_exec_host {
     tci_loop *loop;
-    tci_tree_host *trees;
+    tci_ptree_host *trees;
     tci_list execs;
     size_t nexecs;
     int null_fd;
@@ -44,7 +44,7 @@ typedef struct exec_stdin {
 struct tci_exec {
     tci_link link;
     tci_exec_host *host;
-    tci_tree tree;
+    tci_ptree tree;
     tci_exec_status status;
     tci_exec_reason asked; /* why it is being killed; the first reason stays */
     int pid;

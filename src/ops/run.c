@@ -96,7 +96,7 @@ static tci_run_end how_it_ended(const tci_run *run)
         return TCI_RUN_ABORTED;
     if (run->has_failed)
         return TCI_RUN_SPILL_FAILED;
-    const tci_tree *tree = &run->exec->tree;
+    const tci_ptree *tree = &run->exec->tree;
     if (!tree->has_exited || tree->was_lost)
         return TCI_RUN_LOST;
     return TCI_RUN_EXITED;
@@ -105,7 +105,7 @@ static tci_run_end how_it_ended(const tci_run *run)
 static void on_done(tci_exec *exec)
 {
     tci_run *run = tci_exec_user(exec);
-    const tci_tree *tree = &exec->tree;
+    const tci_ptree *tree = &exec->tree;
     tci_run_result result = {0};
     end_text(run);
     tci_timer_stop(&run->timeout);

@@ -24,11 +24,11 @@ typedef enum tci_run_end {
 /* Strings and lists are borrowed for the callback. */
 typedef struct tci_run_result {
     tci_run_end end;
-    int exit_code;                  /* or 128 and the signal; EXITED only */
-    int signum;                     /* that ended it; 0: none. EXITED only */
-    tc_str spill_path;              /* empty: no file was begun */
-    tc_str message;                 /* of SPILL_FAILED and LOST */
-    const tci_tree_proc *survivors; /* processes a kill could not end */
+    int exit_code;                   /* or 128 and the signal; EXITED only */
+    int signum;                      /* that ended it; 0: none. EXITED only */
+    tc_str spill_path;               /* empty: no file was begun */
+    tc_str message;                  /* of SPILL_FAILED and LOST */
+    const tci_ptree_proc *survivors; /* processes a kill could not end */
     size_t nsurvivors;
 } tci_run_result;
 

@@ -28,7 +28,7 @@ typedef struct late_child {
 
 /* ---- groups ---- */
 
-static void free_group(tci_tree_host *host, tci_tree_group *group)
+static void free_group(tci_ptree_host *host, tci_ptree_group *group)
 {
     (void)tci_cgroup_remove(&host->base,
                             &group->cg); /* stays while populated: nothing more to do */
@@ -38,7 +38,7 @@ static void free_group(tci_tree_host *host, tci_tree_group *group)
 /* A group that was killed once is not used again: Linux compares the count of kills of the new
  * child's group with that of the parent's (seen in 6.18), and kills the child at birth when they
  * differ. */
-static void put_idle_group(tci_tree_host *host, tci_tree_group *group)
+static void put_idle_group(tci_ptree_host *host, tci_ptree_group *group)
 {
     bool is_kept = group->cg.is_kept;
     if (host->nidle[is_kept] >= IDLE_GROUPS_MAX || group->was_killed) {
@@ -50,13 +50,13 @@ static void put_idle_group(tci_tree_host *host, tci_tree_group *group)
 }
 
 /* Groups that were still populated when their tree ended. */
-static void look_at_used_groups(tci_tree_host *host)
+static void look_at_used_groups(tci_ptree_host *host)
 {
     for (int i = 0; i < LOOK_AT_USED; i++) {
         tci_link *k = tci_list_pop_front(&host->used);
         if (k == NULL)
             return;
-        tci_tree_group *group = TCI_CONTAINER(k, tci_tree_group, link);
+        tci_ptree_group *group = TCI_CONTAINER(k, tci_ptree_group, link);
         if (tci_cgroup_is_populated(&group->cg))
             tci_list_push_back(&host->used, k);
         else
@@ -64,9 +64,9 @@ static void look_at_used_groups(tci_tree_host *host)
     }
 }
 
-static void release_group(tci_tree *tree)
+static void release_group(tci_ptree *tree)
 {
-    tci_tree_group *group = tree->group;
+    tci_ptree_group *group = tree->group;
     if (group == NULL)
         return;
     tree->group = NULL;
@@ -77,15 +77,15 @@ static void release_group(tci_tree *tree)
 }
 
 /* NULL: hold the tree by its mark. */
-static tci_tree_group *take_group(tci_tree_host *host, bool is_kept)
+static tci_ptree_group *take_group(tci_ptree_host *host, bool is_kept)
 {
     look_at_used_groups(host);
     tci_link *k = tci_list_pop_front(&host->idle[is_kept]);
     if (k != NULL) {
         host->nidle[is_kept]--;
-        return TCI_CONTAINER(k, tci_tree_group, link);
+        return TCI_CONTAINER(k, tci_ptree_group, link);
     }
-    tci_tree_group *group = tci_new(tci_tree_group);
+    tci_ptree_group *group = tci_new(tci_ptree_group);
     tc_err err;
     if (group != NULL &&
         tci_cgroup_make(&host->base, ++host->last_group_id, is_kept, &group->cg, &err) == 0)
@@ -114,7 +114,7 @@ static void on_late(tci_watch *watch, unsigned events)
         free_late(late);
 }
 
-static void leave_child(tci_tree *tree)
+static void leave_child(tci_ptree *tree)
 {
     late_child *late = tci_new(late_child);
     tc_err err;
@@ -132,14 +132,14 @@ static void leave_child(tci_tree *tree)
 
 /* ---- the host ---- */
 
-static bool is_own_child(const tci_tree_host *host, int pid, tci_tree_owned **ret_owned)
+static bool is_own_child(const tci_ptree_host *host, int pid, tci_ptree_owned **ret_owned)
 {
     *ret_owned = NULL;
     TCI_LIST_EACH (&host->trees, k)
-        if (TCI_CONTAINER(k, tci_tree, link)->child.pid == pid)
+        if (TCI_CONTAINER(k, tci_ptree, link)->child.pid == pid)
             return true;
     TCI_LIST_EACH (&host->owned, o) {
-        tci_tree_owned *owned = TCI_CONTAINER(o, tci_tree_owned, link);
+        tci_ptree_owned *owned = TCI_CONTAINER(o, tci_ptree_owned, link);
         if (owned->pid == pid) {
             *ret_owned = owned;
             return true;
@@ -151,19 +151,19 @@ static bool is_own_child(const tci_tree_host *host, int pid, tci_tree_owned **re
     return false;
 }
 
-bool tci_tree_host_is_own(const tci_tree_host *host, int pid)
+bool tci_ptree_host_is_own(const tci_ptree_host *host, int pid)
 {
-    tci_tree_owned *owned;
+    tci_ptree_owned *owned;
     return is_own_child(host, pid, &owned);
 }
 
 /* A dead child of our own hides the dead behind it: take the others by name. */
-static void reap_listed(tci_tree_host *host)
+static void reap_listed(tci_ptree_host *host)
 {
     int *pids;
-    size_t n = tci_tree_list_children(tci_proc_self(), &pids);
+    size_t n = tci_ptree_list_children(tci_proc_self(), &pids);
     for (size_t i = 0; i < n; i++)
-        if (!tci_tree_host_is_own(host, pids[i]))
+        if (!tci_ptree_host_is_own(host, pids[i]))
             (void)tci_proc_reap(pids[i]); /* alive: not yet */
     tci_mem_free(pids);
 }
@@ -171,9 +171,9 @@ static void reap_listed(tci_tree_host *host)
 static void on_sigchld(tci_signal *sig, int signum)
 {
     TCI_UNUSED(signum);
-    tci_tree_host *host = TCI_CONTAINER(sig, tci_tree_host, sigchld);
+    tci_ptree_host *host = TCI_CONTAINER(sig, tci_ptree_host, sigchld);
     for (int pid = tci_proc_next_zombie(); pid != 0; pid = tci_proc_next_zombie()) {
-        tci_tree_owned *owned;
+        tci_ptree_owned *owned;
         if (!is_own_child(host, pid, &owned)) {
             (void)tci_proc_reap(pid); /* just seen */
             continue;
@@ -185,7 +185,7 @@ static void on_sigchld(tci_signal *sig, int signum)
     }
 }
 
-static int start_reaping(tci_tree_host *host, tc_err *err)
+static int start_reaping(tci_ptree_host *host, tc_err *err)
 {
     if (host->is_reaping)
         return 0;
@@ -198,24 +198,24 @@ static int start_reaping(tci_tree_host *host, tc_err *err)
 
 /* Whoever is given orphans must reap them, so that comes first. When it cannot be had now (asked again at
  * the next start), trees are found among all processes instead of our children. */
-static void take_orphans(tci_tree_host *host)
+static void take_orphans(tci_ptree_host *host)
 {
     tc_err err;
     if (host->opts.is_program && !host->is_subreaper && start_reaping(host, &err) == 0)
         host->is_subreaper = tci_subreaper_set(true, &err) == 0;
 }
 
-static void choose(tci_tree_host *host)
+static void choose(tci_ptree_host *host)
 {
     tc_err err;
     host->has_chosen = true;
     host->has_cgroups = !host->opts.no_cgroup && tci_cgroup_base_open(&host->base, &err) == 0;
 }
 
-int tci_tree_host_new(tci_loop *loop, const tci_tree_opts *opts, tci_tree_host **ret_host,
-                      tc_err *err)
+int tci_ptree_host_new(tci_loop *loop, const tci_ptree_opts *opts, tci_ptree_host **ret_host,
+                       tc_err *err)
 {
-    tci_tree_host *host = tci_new(tci_tree_host);
+    tci_ptree_host *host = tci_new(tci_ptree_host);
     if (host == NULL)
         return tci_err_no_memory(err);
     host->loop = loop;
@@ -240,7 +240,7 @@ int tci_tree_host_new(tci_loop *loop, const tci_tree_opts *opts, tci_tree_host *
     return 0;
 }
 
-void tci_tree_host_free(tci_tree_host *host)
+void tci_ptree_host_free(tci_ptree_host *host)
 {
     if (host == NULL)
         return;
@@ -258,49 +258,49 @@ void tci_tree_host_free(tci_tree_host *host)
     TCI_UNUSED(rc);
     for (int i = 0; i < 2; i++)
         for (tci_link *k; (k = tci_list_pop_front(&host->idle[i])) != NULL;)
-            free_group(host, TCI_CONTAINER(k, tci_tree_group, link));
+            free_group(host, TCI_CONTAINER(k, tci_ptree_group, link));
     for (tci_link *k = tci_list_pop_front(&host->used); k != NULL;
          k = tci_list_pop_front(&host->used))
-        free_group(host, TCI_CONTAINER(k, tci_tree_group, link));
+        free_group(host, TCI_CONTAINER(k, tci_ptree_group, link));
     tci_cgroup_base_close(&host->base);
     tci_free(host);
 }
 
-bool tci_tree_host_has_cgroups(const tci_tree_host *host)
+bool tci_ptree_host_has_cgroups(const tci_ptree_host *host)
 {
-    tci_tree_host *h = (tci_tree_host *)(uintptr_t)host; /* decided when first asked */
+    tci_ptree_host *h = (tci_ptree_host *)(uintptr_t)host; /* decided when first asked */
     if (!h->has_chosen)
         choose(h);
     return h->has_cgroups;
 }
 
-void tci_tree_own(tci_tree_host *host, tci_tree_owned *owned)
+void tci_ptree_own(tci_ptree_host *host, tci_ptree_owned *owned)
 {
     tci_list_push_back(&host->owned, &owned->link);
 }
 
-void tci_tree_disown(tci_tree_owned *owned)
+void tci_ptree_disown(tci_ptree_owned *owned)
 {
     tci_link_remove(&owned->link);
 }
 
 /* ---- what is alive ---- */
 
-static void note(tci_tree_list **list, int pid)
+static void note(tci_ptree_list **list, int pid)
 {
     tci_proc_stat st;
     if (!tci_proc_stat_read(pid, &st) || st.state == 'Z' || st.state == 'X')
         return;
-    tci_tree_note(list, &st);
+    tci_ptree_note(list, &st);
 }
 
-void tci_tree_note(tci_tree_list **list, const tci_proc_stat *st)
+void tci_ptree_note(tci_ptree_list **list, const tci_proc_stat *st)
 {
     if (*list == NULL)
-        *list = tci_new(tci_tree_list);
+        *list = tci_new(tci_ptree_list);
     if (*list == NULL)
         return; /* no memory to name them with; they are killed all the same */
-    tci_tree_list *l = *list;
+    tci_ptree_list *l = *list;
     l->total++;
     for (size_t i = 0; i < l->n; i++)
         if (l->procs[i].pid == st->pid)
@@ -314,7 +314,7 @@ void tci_tree_note(tci_tree_list **list, const tci_proc_stat *st)
 
 /* Processes of the group but the dead first one; their names into *list when it is given. A task on
  * its last way out may keep a group populated for a moment after its process is gone. */
-static bool group_is_alive(const tci_tree *tree, tci_tree_list **list)
+static bool group_is_alive(const tci_ptree *tree, tci_ptree_list **list)
 {
     tree->group->is_empty = tree->has_exited && !tci_cgroup_is_populated(&tree->group->cg);
     if (tree->group->is_empty)
@@ -333,7 +333,7 @@ static bool group_is_alive(const tci_tree *tree, tci_tree_list **list)
 }
 
 /* SIGKILL to all but a dead first process; true while some are alive. */
-static bool kill_all(tci_tree *tree, tci_tree_list **list)
+static bool kill_all(tci_ptree *tree, tci_ptree_list **list)
 {
     if (tree->group != NULL) {
         if (!group_is_alive(tree, list))
@@ -342,7 +342,7 @@ static bool kill_all(tci_tree *tree, tci_tree_list **list)
         (void)tci_cgroup_kill(&tree->group->cg); /* asked again at the next look */
         return true;
     }
-    bool is_alive = tci_tree_walk(tree, list, true) > 0;
+    bool is_alive = tci_ptree_walk(tree, list, true) > 0;
     if (!is_alive || tree->is_reaped)
         return is_alive;
     (void)tci_group_signal(tree->sid, TCI_SIG_KILL); /* those born since the walk */
@@ -351,13 +351,14 @@ static bool kill_all(tci_tree *tree, tci_tree_list **list)
 
 /* ---- the life of a tree ---- */
 
-void tci_tree_init(tci_tree *tree, tci_tree_host *host, void (*on_exit)(tci_tree *tree),
-                   void (*on_end)(tci_tree *tree))
+void tci_ptree_init(tci_ptree *tree, tci_ptree_host *host, void (*on_exit)(tci_ptree *tree),
+                    void (*on_end)(tci_ptree *tree))
 {
-    *tree = (tci_tree){.host = host, .child = TCI_CHILD_NONE, .on_exit = on_exit, .on_end = on_end};
+    *tree =
+        (tci_ptree){.host = host, .child = TCI_CHILD_NONE, .on_exit = on_exit, .on_end = on_end};
 }
 
-void tci_tree_done(tci_tree *tree)
+void tci_ptree_done(tci_ptree *tree)
 {
     TC_ASSERT(tree->state != TCI_TREE_ALIVE && tree->state != TCI_TREE_ENDING);
     tci_free(tree->left);
@@ -365,7 +366,7 @@ void tci_tree_done(tci_tree *tree)
     tree->left = tree->survivors = NULL;
 }
 
-static void reap(tci_tree *tree)
+static void reap(tci_ptree *tree)
 {
     if (tree->is_reaped || tree->child.pid == 0)
         return;
@@ -380,7 +381,7 @@ static void reap(tci_tree *tree)
     tree->child = TCI_CHILD_NONE;
 }
 
-static void end(tci_tree *tree, tci_tree_state state)
+static void end(tci_ptree *tree, tci_ptree_state state)
 {
     tci_timer_stop(&tree->timer);
     reap(tree);
@@ -390,7 +391,7 @@ static void end(tci_tree *tree, tci_tree_state state)
     tree->on_end(tree);
 }
 
-static void look_again(tci_tree *tree)
+static void look_again(tci_ptree *tree)
 {
     int64_t wait_ms = FIRST_WAIT_MS;
     for (unsigned i = 0; i < tree->tries && wait_ms < LONGEST_WAIT_MS; i++)
@@ -402,7 +403,7 @@ static void look_again(tci_tree *tree)
     end(tree, TCI_TREE_SURVIVED); /* no memory to wait with: nothing is proved */
 }
 
-static void settle(tci_tree *tree, bool is_alive)
+static void settle(tci_ptree *tree, bool is_alive)
 {
     if (!is_alive && tree->has_exited) {
         end(tree, TCI_TREE_GONE);
@@ -415,13 +416,13 @@ static void settle(tci_tree *tree, bool is_alive)
     if (tree->group != NULL)
         (void)group_is_alive(tree, &tree->survivors); /* for the names */
     else
-        (void)tci_tree_walk(tree, &tree->survivors, false);
+        (void)tci_ptree_walk(tree, &tree->survivors, false);
     if (!tree->has_exited)
         note(&tree->survivors, tree->sid);
     end(tree, TCI_TREE_SURVIVED);
 }
 
-static void begin_ending(tci_tree *tree)
+static void begin_ending(tci_ptree *tree)
 {
     if (tree->state == TCI_TREE_ENDING)
         return;
@@ -430,7 +431,7 @@ static void begin_ending(tci_tree *tree)
 }
 
 /* The first process has ended if it is seen to have. */
-static bool look_at_first(tci_tree *tree)
+static bool look_at_first(tci_ptree *tree)
 {
     if (tree->has_exited || !tci_child_peek(&tree->child, &tree->exit, &tree->was_lost))
         return false;
@@ -461,20 +462,20 @@ static bool look_at_first(tci_tree *tree)
 static void on_pidfd(tci_watch *watch, unsigned events)
 {
     TCI_UNUSED(events);
-    (void)look_at_first(TCI_CONTAINER(watch, tci_tree, watch)); /* a false alarm is no harm */
+    (void)look_at_first(TCI_CONTAINER(watch, tci_ptree, watch)); /* a false alarm is no harm */
 }
 
 static void on_timer(tci_timer *timer)
 {
-    tci_tree *tree = TCI_CONTAINER(timer, tci_tree, timer);
+    tci_ptree *tree = TCI_CONTAINER(timer, tci_ptree, timer);
     if (!look_at_first(tree))
         settle(tree, kill_all(tree, NULL));
 }
 
-static int spawn(tci_tree *tree, tci_spawn_opts *opts, tc_err *err)
+static int spawn(tci_ptree *tree, tci_spawn_opts *opts, tc_err *err)
 {
-    tci_tree_host *host = tree->host;
-    if (tci_tree_host_has_cgroups(host))
+    tci_ptree_host *host = tree->host;
+    if (tci_ptree_host_has_cgroups(host))
         tree->group = take_group(host, tree->leave_others);
     if (tree->group != NULL) {
         tree->group->is_empty = false;
@@ -496,9 +497,9 @@ static int spawn(tci_tree *tree, tci_spawn_opts *opts, tc_err *err)
     return tci_spawn(opts, &tree->child, err);
 }
 
-int tci_tree_start(tci_tree *tree, const tci_spawn_opts *opts, bool leave_others, tc_err *err)
+int tci_ptree_start(tci_ptree *tree, const tci_spawn_opts *opts, bool leave_others, tc_err *err)
 {
-    tci_tree_host *host = tree->host;
+    tci_ptree_host *host = tree->host;
     tci_loop_assert(host->loop);
     TC_ASSERT(tree->state == TCI_TREE_IDLE);
     tci_spawn_opts full = *opts;
@@ -527,13 +528,13 @@ int tci_tree_start(tci_tree *tree, const tci_spawn_opts *opts, bool leave_others
     return 0;
 }
 
-bool tci_tree_signal(tci_tree *tree, int signum)
+bool tci_ptree_signal(tci_ptree *tree, int signum)
 {
     bool is_there = tree->state == TCI_TREE_ALIVE || tree->state == TCI_TREE_ENDING;
     return is_there && !tree->has_exited && tci_group_signal(tree->sid, signum);
 }
 
-void tci_tree_kill(tci_tree *tree)
+void tci_ptree_kill(tci_ptree *tree)
 {
     if (tree->state != TCI_TREE_ALIVE)
         return;
@@ -545,21 +546,22 @@ void tci_tree_kill(tci_tree *tree)
     look_again(tree);
 }
 
-void tci_tree_let_go(tci_tree *tree)
+void tci_ptree_let_go(tci_ptree *tree)
 {
     TC_ASSERT(tree->state != TCI_TREE_ALIVE || (tree->leave_others && tree->has_exited));
     if (tree->state == TCI_TREE_ALIVE)
         end(tree, TCI_TREE_GONE);
 }
 
-size_t tci_tree_left(const tci_tree *tree, const tci_tree_proc **ret_procs, size_t *ret_nprocs)
+size_t tci_ptree_left(const tci_ptree *tree, const tci_ptree_proc **ret_procs, size_t *ret_nprocs)
 {
     *ret_procs = tree->left != NULL ? tree->left->procs : NULL;
     *ret_nprocs = tree->left != NULL ? tree->left->n : 0;
     return tree->left != NULL ? tree->left->total : 0;
 }
 
-size_t tci_tree_survivors(const tci_tree *tree, const tci_tree_proc **ret_procs, size_t *ret_nprocs)
+size_t tci_ptree_survivors(const tci_ptree *tree, const tci_ptree_proc **ret_procs,
+                           size_t *ret_nprocs)
 {
     *ret_procs = tree->survivors != NULL ? tree->survivors->procs : NULL;
     *ret_nprocs = tree->survivors != NULL ? tree->survivors->n : 0;

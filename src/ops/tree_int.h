@@ -7,21 +7,21 @@
 #include "ops/tree.h"
 #include "plat/cgroup.h"
 
-typedef struct tci_tree_group {
+typedef struct tci_ptree_group {
     tci_link link; /* in idle or used */
     tci_cgroup cg;
     bool was_killed; /* not to be used again */
     bool is_empty;   /* seen so after its last process */
-} tci_tree_group;
+} tci_ptree_group;
 
-typedef struct tci_tree_list {
+typedef struct tci_ptree_list {
     size_t total, n;
-    tci_tree_proc procs[TCI_TREE_NAMED_MAX];
-} tci_tree_list;
+    tci_ptree_proc procs[TCI_TREE_NAMED_MAX];
+} tci_ptree_list;
 
-struct tci_tree_host {
+struct tci_ptree_host {
     tci_loop *loop;
-    tci_tree_opts opts;
+    tci_ptree_opts opts;
     bool has_chosen, has_cgroups, has_used_cgroups;
     tci_cgroup_base base;
     uint32_t last_group_id;
@@ -37,16 +37,16 @@ struct tci_tree_host {
 };
 
 /* A child started here, not to be reaped by the reaper. */
-bool tci_tree_host_is_own(const tci_tree_host *host, int pid);
+bool tci_ptree_host_is_own(const tci_ptree_host *host, int pid);
 
 /* Add a living process to *list, which is made when needed. */
-void tci_tree_note(tci_tree_list **list, const tci_proc_stat *st);
+void tci_ptree_note(tci_ptree_list **list, const tci_proc_stat *st);
 
 /* Direct children of pid into *ret_pids, which is the caller's to free. */
-size_t tci_tree_list_children(int pid, int **ret_pids);
+size_t tci_ptree_list_children(int pid, int **ret_pids);
 
 /* Find the living processes of a tree without a cgroup: count, name (list may be NULL), kill. A
  * dead first process does not count. */
-size_t tci_tree_walk(const tci_tree *tree, tci_tree_list **list, bool do_kill);
+size_t tci_ptree_walk(const tci_ptree *tree, tci_ptree_list **list, bool do_kill);
 
 #endif

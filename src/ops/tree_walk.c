@@ -57,7 +57,7 @@ static bool append(pid_queue *q, int pid, long (*list)(int pid, int *out, size_t
     }
 }
 
-size_t tci_tree_list_children(int pid, int **ret_pids)
+size_t tci_ptree_list_children(int pid, int **ret_pids)
 {
     pid_queue q = {0};
     if (!append(&q, pid, tci_proc_children)) {
@@ -73,17 +73,17 @@ static bool is_dead(char state)
     return state == 'Z' || state == 'X';
 }
 
-static bool is_of_tree(const tci_tree *tree, const tci_proc_stat *st)
+static bool is_of_tree(const tci_ptree *tree, const tci_proc_stat *st)
 {
     if (!tree->is_reaped && st->sid == tree->sid)
         return true;
     return tree->mark != 0 && tci_proc_mark(st->pid) == tree->mark;
 }
 
-static void found(const tci_proc_stat *st, tci_tree_list **list, bool do_kill)
+static void found(const tci_proc_stat *st, tci_ptree_list **list, bool do_kill)
 {
     if (list != NULL)
-        tci_tree_note(list, st);
+        tci_ptree_note(list, st);
     if (do_kill)
         (void)tci_proc_signal(st->pid, st->start_ticks, TCI_SIG_KILL); /* or it just ended */
 }
@@ -95,13 +95,14 @@ static size_t at_least(size_t nfound, const pid_queue *q)
 }
 
 /* All children of ours, and all below those that belong to the tree. */
-static size_t walk_children(const tci_tree *tree, pid_queue *q, tci_tree_list **list, bool do_kill)
+static size_t walk_children(const tci_ptree *tree, pid_queue *q, tci_ptree_list **list,
+                            bool do_kill)
 {
     size_t nfound = 0, ndirect = q->n;
     for (size_t i = 0; i < q->n; i++) {
         int pid = q->pids[i];
         bool is_root = pid == tree->child.pid;
-        if (i < ndirect && !is_root && tci_tree_host_is_own(tree->host, pid))
+        if (i < ndirect && !is_root && tci_ptree_host_is_own(tree->host, pid))
             continue;
         tci_proc_stat st;
         if (!tci_proc_stat_read(pid, &st))
@@ -121,7 +122,7 @@ static size_t walk_children(const tci_tree *tree, pid_queue *q, tci_tree_list **
     return nfound;
 }
 
-static size_t walk_all(const tci_tree *tree, tci_tree_list **list, bool do_kill)
+static size_t walk_all(const tci_ptree *tree, tci_ptree_list **list, bool do_kill)
 {
     enum { KERNEL_THREADS = 2 };
     pid_queue q = {0};
@@ -139,10 +140,10 @@ static size_t walk_all(const tci_tree *tree, tci_tree_list **list, bool do_kill)
     return at_least(nfound, &q);
 }
 
-size_t tci_tree_walk(const tci_tree *tree, tci_tree_list **list, bool do_kill)
+size_t tci_ptree_walk(const tci_ptree *tree, tci_ptree_list **list, bool do_kill)
 {
     pid_queue q = {0};
-    const tci_tree_host *host = tree->host;
+    const tci_ptree_host *host = tree->host;
     bool gets_orphans = host->is_reaping && (host->is_subreaper || tci_proc_self() == 1);
     if (!gets_orphans || !append(&q, tci_proc_self(), tci_proc_children)) {
         tci_mem_free(q.pids);

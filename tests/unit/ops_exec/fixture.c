@@ -23,9 +23,10 @@ int fix_setup(void **state)
     fix *f = tci_new(fix);
     assert_non_null(f);
     f->mode = *(const fix_mode *)*state;
-    tci_tree_opts opts = {.is_program = f->mode != FIX_LIBRARY, .no_cgroup = f->mode != FIX_CGROUP};
+    tci_ptree_opts opts = {.is_program = f->mode != FIX_LIBRARY,
+                           .no_cgroup = f->mode != FIX_CGROUP};
     assert_int_equal(tci_loop_new(&f->loop, &err), 0);
-    assert_int_equal(tci_tree_host_new(f->loop, &opts, &f->trees, &err), 0);
+    assert_int_equal(tci_ptree_host_new(f->loop, &opts, &f->trees, &err), 0);
     assert_int_equal(tci_exec_host_new(f->loop, f->trees, &f->host, &err), 0);
     f->root = TCI_FILE_NONE;
     if (tci_file_mkdir(TCI_FILE_CWD, TC_STR("spool"), 0700, &err) < 0)
@@ -50,7 +51,7 @@ int fix_teardown(void **state)
     assert_int_equal(count_entries("spool"), 0);
     assert_int_equal(tci_exec_host_count(f->host), 0);
     tci_exec_host_free(f->host);
-    tci_tree_host_free(f->trees);
+    tci_ptree_host_free(f->trees);
     tci_loop_free(f->loop);
     tci_file_close(&f->root);
     tci_free(f);
@@ -60,7 +61,7 @@ int fix_teardown(void **state)
 fix *fix_of(void **state)
 {
     fix *f = *state;
-    if (f->mode == FIX_CGROUP && !tci_tree_host_has_cgroups(f->trees)) {
+    if (f->mode == FIX_CGROUP && !tci_ptree_host_has_cgroups(f->trees)) {
         print_message("skipped: no version 2 control group is writable here\n");
         skip();
     }
@@ -94,7 +95,7 @@ static void on_exit_cb(tci_exec *exec)
 static void on_done(tci_exec *exec)
 {
     run *r = tci_exec_user(exec);
-    const tci_tree_proc *procs;
+    const tci_ptree_proc *procs;
     size_t n;
     assert_true(r->has_exit);
     r->is_done = true;

@@ -25,7 +25,7 @@ typedef enum fix_mode {
 typedef struct fix {
     fix_mode mode;
     tci_loop *loop;
-    tci_tree_host *trees;
+    tci_ptree_host *trees;
     tci_exec_host *host;
     tci_file root;
     tci_spool_dir dir;

@@ -461,12 +461,12 @@ static void case_95_no_controlling_terminal(void **state)
     tci_child child;
     tci_exit how;
     bool was_lost;
-    tci_tree_owned owned = {0};
+    tci_ptree_owned owned = {0};
     assert_int_equal(tci_spawn(&opts, &child, &err), 0);
     owned.pid = child.pid;
-    tci_tree_own(f->trees, &owned);
+    tci_ptree_own(f->trees, &owned);
     tci_child_reap_wait(&child, &how, &was_lost);
-    tci_tree_disown(&owned);
+    tci_ptree_disown(&owned);
     (void)close(slave);
     (void)close(master);
     assert_false(how.is_signal);

@@ -18,10 +18,10 @@ int world_setup(void **state)
     tc_err err;
     world *w = tci_new(world);
     assert_non_null(w);
-    tci_tree_opts opts = {.is_program = true,
-                          .no_cgroup = *(const world_mode *)*state == WORLD_MARK};
+    tci_ptree_opts opts = {.is_program = true,
+                           .no_cgroup = *(const world_mode *)*state == WORLD_MARK};
     assert_int_equal(tci_loop_new(&w->loop, &err), 0);
-    assert_int_equal(tci_tree_host_new(w->loop, &opts, &w->trees, &err), 0);
+    assert_int_equal(tci_ptree_host_new(w->loop, &opts, &w->trees, &err), 0);
     assert_int_equal(tci_exec_host_new(w->loop, w->trees, &w->host, &err), 0);
     tci_arena_init(&w->arena, 0);
     *state = w;
@@ -33,7 +33,7 @@ int world_teardown(void **state)
     world *w = *state;
     assert_int_equal(tci_exec_host_count(w->host), 0);
     tci_exec_host_free(w->host);
-    tci_tree_host_free(w->trees);
+    tci_ptree_host_free(w->trees);
     tci_loop_free(w->loop);
     tci_arena_done(&w->arena);
     tci_free(w);

@@ -18,7 +18,7 @@ extern const world_mode world_modes[WORLD_MODES];
 
 typedef struct world {
     tci_loop *loop;
-    tci_tree_host *trees;
+    tci_ptree_host *trees;
     tci_exec_host *host;
     tci_arena arena;
 } world;
