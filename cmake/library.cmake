@@ -1,7 +1,7 @@
 # libtelechir: everything a program links.
 # What is exported is what the public headers declare: everything else is hidden by visibility.
 set(telechir_objects $<TARGET_OBJECTS:tc_llhttp>)
-foreach(module base plat proto wire loop net client env store session llm harness)
+foreach(module base plat proto wire loop net client env store session llm harness_sched harness)
   if(TARGET tc_${module})
     list(APPEND telechir_objects $<TARGET_OBJECTS:tc_${module}>)
   endif()
