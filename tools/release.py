@@ -155,13 +155,19 @@ def tools_key():
     return digest((BUILD / "tools/zig.stamp").read_bytes(), (VENDOR.parent / "vendor.stamp").read_bytes())
 
 
+def openssl_key(options):
+    """Of the compiler, its own sources and options: another library's new version does not build it again."""
+    crate = next(checksum for name, checksum in pinned_sums().items() if name.startswith("openssl-src-"))
+    return digest((BUILD / "tools/zig.stamp").read_bytes(), crate, *options)
+
+
 # ---- building ----
 
 def openssl(base, arch, jobs, env):
     source = VENDOR / "openssl-src/openssl"
     place = base / f"release-openssl-{arch}"
     options = [f"linux-{arch}", f"CC=zig cc -target {arch}-linux-musl", "AR=zig ar", "RANLIB=zig ranlib", *OPENSSL]
-    stamp, key = place / "built.stamp", digest(tools_key(), *options)
+    stamp, key = place / "built.stamp", openssl_key(options)
     if not is_done(stamp, key):
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)

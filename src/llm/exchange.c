@@ -8,7 +8,9 @@
 
 #include "base/num.h"
 #include "plat/clock.h"
+#include "plat/env.h"
 #include "plat/fd.h"
+#include "plat/roots.h"
 #include "wire/sse.h"
 #include <curl/curl.h>
 
@@ -218,12 +220,24 @@ static int all_headers(const tci_exchange *x, struct curl_slist **list, tc_err *
     return x->key_header != NULL ? add_header(list, x->key_header->bytes, err) : 0;
 }
 
+/* The authorities to trust, where libcurl was not built to know the system's and nobody says otherwise. */
+static const char *usual_roots(CURL *easy)
+{
+    char *file = NULL, *dir = NULL; /* what it was built with */
+    if (curl_easy_getinfo(easy, CURLINFO_CAINFO, &file) != CURLE_OK ||
+        curl_easy_getinfo(easy, CURLINFO_CAPATH, &dir) != CURLE_OK || file != NULL || dir != NULL ||
+        tci_env_get("SSL_CERT_FILE") != NULL || tci_env_get("SSL_CERT_DIR") != NULL)
+        return NULL;
+    return tci_roots_file();
+}
+
 static void set_up(CURL *easy, const tci_exchange *x, struct curl_slist *headers, transfer *t)
 {
     /* Each of these fails only without memory, and then the transfer does. */
     curl_easy_setopt(easy, CURLOPT_URL, x->url);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(easy, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L); /* a proxy may ask for it */
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)x->body.len);
     curl_easy_setopt(easy, CURLOPT_POSTFIELDS, x->body.ptr);
@@ -234,8 +248,9 @@ static void set_up(CURL *easy, const tci_exchange *x, struct curl_slist *headers
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, t);
     curl_easy_setopt(easy, CURLOPT_USERAGENT, "telechir/" TC_VERSION);
-    if (x->ca_file != NULL)
-        curl_easy_setopt(easy, CURLOPT_CAINFO, x->ca_file);
+    const char *roots = x->ca_file != NULL ? x->ca_file : usual_roots(easy);
+    if (roots != NULL)
+        curl_easy_setopt(easy, CURLOPT_CAINFO, roots);
 }
 
 /* How long the wait may be: until the sink wants to be asked, silence is too long, or time is up. */

@@ -6,6 +6,7 @@
 #include "net/tls_int.h"
 
 #include "base/mem.h"
+#include "plat/roots.h"
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -13,15 +14,6 @@
 #include <stdio.h>
 
 static const unsigned char http11[] = {8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
-
-/* Where systems keep their roots, for a program whose OpenSSL was built to look elsewhere. */
-static const char *const root_bundles[] = {
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-    "/data/data/com.termux/files/usr/etc/tls/cert.pem",
-};
 
 void tci_tls_reason(char *out, size_t out_size)
 {
@@ -145,8 +137,9 @@ static void load_system_roots(SSL_CTX *c)
     (void)SSL_CTX_set_default_verify_paths(c);
     ERR_clear_error();
     bool has_roots = sk_X509_OBJECT_num(X509_STORE_get0_objects(SSL_CTX_get_cert_store(c))) > 0;
-    for (size_t i = 0; i < TCI_ARRAY_LEN(root_bundles) && !has_roots; i++)
-        has_roots = SSL_CTX_load_verify_file(c, root_bundles[i]) == 1;
+    const char *file = has_roots ? NULL : tci_roots_file();
+    if (file != NULL)
+        (void)SSL_CTX_load_verify_file(c, file);
     ERR_clear_error();
 }
 

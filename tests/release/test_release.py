@@ -4,16 +4,21 @@
 nothing of where it was built, and each program does its work: on this machine's processor as it is, on the other one's
 under qemu-user. test_release.py FOLDER"""
 import base64
+import contextlib
 import hashlib
+import http.server
 import json
 import os
 import pathlib
 import platform
 import shutil
+import sqlite3
+import ssl
 import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import traceback
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -95,6 +100,49 @@ class Daemon:
         n[0] += 1
         return self.result("shell.exec", {"context": {"operation_id": f"op-{n[0]}"}, "request": {
             "command": {"kind": "shell", "profile_id": "default", "script": script}}}, session)
+
+
+class Model(http.server.BaseHTTPRequestHandler):
+    """Answers every question with one sentence, as a stream of events."""
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        delta = {"choices": [{"index": 0, "delta": {"content": "all is well"}, "finish_reason": None}]}
+        end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+        body = "".join(f"data: {json.dumps(e)}\n\n" for e in (delta, end)) + "data: [DONE]\n\n"
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *_):
+        pass
+
+
+class Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, *_):
+        pass  # clients that do not trust it
+
+
+@contextlib.contextmanager
+def model_over_tls(place):
+    """Its address and the file with its certificate, which signed itself."""
+    cert, key = f"{place}/cert.pem", f"{place}/key.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days",
+                    "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out",
+                    cert], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    server = Server(("127.0.0.1", 0), Model)
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"https://localhost:{server.server_port}/v1", cert
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def manifest():
@@ -233,6 +281,36 @@ def test_https_is_refused_by_name_where_there_is_no_tls():
                    "TELECHIRD_HTTP_TLS_KEY_FILE": f"{place}/key.pem"}
             done = subprocess.run(command(e), env=env, capture_output=True, text=True, timeout=LIMIT)
             assert done.returncode != 0 and "no TLS" in done.stderr, done
+
+
+def test_every_command_asks_a_model_over_tls_and_keeps_the_session():
+    if shutil.which("openssl") is None:
+        raise Skipped("no openssl to make a certificate with")
+    here = [e for e in daemons() if e["arch"] == platform.machine()]
+    if not here:
+        raise Skipped("no daemon was built for this processor")
+    for e in manifest()["files"]:
+        if e["kind"] != "telechir":
+            continue
+        with tempfile.TemporaryDirectory() as place, model_over_tls(place) as (url, cert):
+            env = {"PATH": os.environ["PATH"], "HOME": place, "OPENAI_API_KEY": "k",
+                   "TELECHIRD_EXECUTABLE": str(OUT / here[0]["name"])}
+
+            def run(name, *options, **more):
+                return subprocess.run([*command(e), "run", "--session", f"{place}/{name}.sqlite", "-m", "openai/m",
+                                       "--base-url", url, *options, "how is it?"], env=env | more, cwd=place,
+                                      capture_output=True, text=True, timeout=LIMIT)
+            for done in (run("option", "--model-ca-file", cert), run("variable", SSL_CERT_FILE=cert)):
+                assert (done.returncode, done.stdout.strip()) == (0, "all is well"), (e["name"], done)
+            done = run("stranger")
+            assert done.returncode == 1 and "certificate" in done.stderr.lower(), (e["name"], done)
+            with contextlib.closing(sqlite3.connect(f"{place}/option.sqlite")) as db:
+                assert db.execute("pragma integrity_check").fetchall() == [("ok",)]
+                texts = [row[0] for row in db.execute("select record from entries order by id")]
+                assert any("how is it?" in t for t in texts) and any("all is well" in t for t in texts), texts
+            done = subprocess.run([*command(e), "sessions", "check", f"{place}/option.sqlite"], env=env,
+                                  capture_output=True, text=True, timeout=LIMIT)
+            assert done.returncode == 0, (e["name"], done)
 
 
 def test_the_command_drives_the_daemon_beside_it():
