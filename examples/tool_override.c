@@ -56,22 +56,18 @@ typedef struct timed_tool {
 static int wrap(void *user, const tc_tool *inner, tc_result *r, const tc_tool **ret_tool,
                 tc_err *err)
 {
-    static const timed_tool empty;
-    tc_str room;
+    void *room;
     (void)user;
-    /* Room that lives as long as the resolved agent does. */
-    int rc = tc_result_dup(r, (tc_str){(const char *)&empty, sizeof empty}, &room, err);
+    /* It lives as long as the resolved agent does. */
+    int rc = tc_result_alloc(r, sizeof(timed_tool), &room, err);
     if (rc < 0)
         return rc;
-    union {
-        const char *bytes;
-        timed_tool *wrapped;
-    } u = {.bytes = room.ptr};
-    u.wrapped->inner = *inner;
-    u.wrapped->tool = *inner;
-    u.wrapped->tool.execute = timed;
-    u.wrapped->tool.user = &u.wrapped->inner;
-    *ret_tool = &u.wrapped->tool;
+    timed_tool *wrapped = room;
+    wrapped->inner = *inner;
+    wrapped->tool = *inner;
+    wrapped->tool.execute = timed;
+    wrapped->tool.user = &wrapped->inner;
+    *ret_tool = &wrapped->tool;
     return 0;
 }
 

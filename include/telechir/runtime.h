@@ -42,6 +42,8 @@ TC_API void tc_result_clear(tc_result *r);
 TC_API void tc_result_free(tc_result *r); /* NULL is fine */
 /* Copy into the result, so that it lives as long as the rest; NUL after the end. */
 TC_API int tc_result_dup(tc_result *r, tc_str s, tc_str *ret, tc_err *err) TC_CHECKED;
+/* Zeroed room for an object of size bytes, aligned for any, that lives as long as the rest. */
+TC_API int tc_result_alloc(tc_result *r, size_t size, void **ret_room, tc_err *err) TC_CHECKED;
 
 /* An instant, UTC. */
 typedef struct tc_time {

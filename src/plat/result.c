@@ -69,6 +69,15 @@ int tc_result_dup(tc_result *r, tc_str s, tc_str *ret, tc_err *err)
     return 0;
 }
 
+int tc_result_alloc(tc_result *r, size_t size, void **ret_room, tc_err *err)
+{
+    void *room = tci_arena_alloc(&r->arena, size);
+    if (room == NULL)
+        return tci_arena_error(&r->arena, err);
+    *ret_room = room;
+    return 0;
+}
+
 const tc_evidence *tc_result_evidence(const tc_result *r)
 {
     return &r->evidence;
