@@ -28,18 +28,18 @@ static bool now_and_then(void *user, const tc_doc_change *change)
     return change->deltas_since_base >= 16;
 }
 
-static const tc_doc_def TODO = {sizeof(tc_doc_def),
-                                "demo.todo",
-                                1,
-                                TC_SCOPE_SESSION,
-                                TC_HISTORY_LATEST,
-                                TC_FORK_INITIAL,
-                                true, /* one per name */
-                                "{\"items\":[],\"log\":\"\"}",
-                                NULL,
-                                NULL,
-                                now_and_then,
-                                NULL};
+static const tc_doc_def TO_DO = {sizeof(tc_doc_def),
+                                 "demo.todo",
+                                 1,
+                                 TC_SCOPE_SESSION,
+                                 TC_HISTORY_LATEST,
+                                 TC_FORK_INITIAL,
+                                 true, /* one per name */
+                                 "{\"items\":[],\"log\":\"\"}",
+                                 NULL,
+                                 NULL,
+                                 now_and_then,
+                                 NULL};
 
 static int change(tc_durable *s, tc_err *err)
 {
@@ -48,7 +48,7 @@ static int change(tc_durable *s, tc_err *err)
     int rc = tc_durable_begin(s, NULL, &tx, err);
     if (rc < 0)
         return rc;
-    rc = tc_tx_doc(tx, &TODO, 0, TC_STR("kitchen"), TC_STR(""), &doc, err);
+    rc = tc_tx_doc(tx, &TO_DO, 0, TC_STR("kitchen"), TC_STR(""), &doc, err);
     if (rc == 0)
         rc = tc_doc_set(doc, TC_STR("/items/-"), TC_STR("{\"what\":\"wash up\"}"), err);
     if (rc == 0)
@@ -75,7 +75,7 @@ static int retire(tc_durable *s, tc_err *err)
     int rc = tc_durable_begin(s, NULL, &tx, err);
     if (rc < 0)
         return rc;
-    rc = tc_tx_retire_doc(tx, &TODO, 0, TC_STR("kitchen"), err);
+    rc = tc_tx_retire_doc(tx, &TO_DO, 0, TC_STR("kitchen"), err);
     if (rc < 0) {
         tc_tx_rollback(tx);
         return rc;
@@ -85,7 +85,7 @@ static int retire(tc_durable *s, tc_err *err)
 
 static int print(tc_durable *s, tc_result *r, tc_err *err)
 {
-    tc_doc_addr kitchen = {&TODO, 0, {"kitchen", 7}};
+    tc_doc_addr kitchen = {&TO_DO, 0, {"kitchen", 7}};
     tc_str json;
     int rc = tc_durable_snapshot(s, &kitchen, r, &json, err);
     if (rc < 0)

@@ -75,6 +75,7 @@ static int migrate(const tci_live *live, const tc_task_def *def, tc_result *r, t
         return tc_err_set(err, TC_E_INCOMPATIBLE,
                           "task '%s' has version %llu and cannot migrate from %llu", def->name,
                           (unsigned long long)def->version, (unsigned long long)live->task.version);
+    tci_arena *arena = tci_result_arena(r);
     tci_buf input, checkpoint;
     tci_buf_init(&input, TCI_BUF_MAX);
     tci_buf_init(&checkpoint, TCI_BUF_MAX);
@@ -84,13 +85,16 @@ static int migrate(const tci_live *live, const tc_task_def *def, tc_result *r, t
     if (rc == 0)
         rc = def->migrate(def->user, tci_buf_str(&input), tci_buf_str(&checkpoint),
                           live->task.version, r, ret_input, ret_checkpoint, err);
+    if (rc == 0) /* it may have given back what it was given */
+        rc = tci_arena_dup(arena, *ret_input, ret_input, err);
+    if (rc == 0)
+        rc = tci_arena_dup(arena, *ret_checkpoint, ret_checkpoint, err);
     tci_json tree;
     tc_str phase;
     if (rc == 0)
-        rc = tci_json_parse(*ret_input, TCI_JSON_KEEP_SURROGATES, tci_result_arena(r), &tree, err);
+        rc = tci_json_parse(*ret_input, TCI_JSON_KEEP_SURROGATES, arena, &tree, err);
     if (rc == 0)
-        rc = tci_json_parse(*ret_checkpoint, TCI_JSON_KEEP_SURROGATES, tci_result_arena(r), &tree,
-                            err);
+        rc = tci_json_parse(*ret_checkpoint, TCI_JSON_KEEP_SURROGATES, arena, &tree, err);
     if (rc == 0 && !tci_json_as_str(tci_json_get(&tree, TC_STR("phase")), &phase))
         rc = tc_err_set(err, TC_E_INVALID, "a migrated checkpoint has no phase");
     tci_buf_done(&input);

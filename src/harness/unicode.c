@@ -7,21 +7,6 @@
 #include "base/num.h"
 #include "base/utf8.h"
 
-typedef struct decomposition {
-    uint32_t c;
-    uint16_t full_at;
-    uint8_t full_n;
-    uint16_t plain_at;
-    uint8_t plain_n;
-} decomposition;
-typedef struct composition {
-    uint32_t first, second, whole;
-} composition;
-typedef struct class_range {
-    uint32_t first, last;
-    uint8_t order;
-} class_range;
-
 #include "harness/gen/unicode_table.h"
 
 enum {

@@ -20,17 +20,17 @@ void tci_session_called(tc_durable *s)
     tci_link *k;
     while ((k = tci_list_pop_front(&s->removed)) != NULL) {
         tci_doomed *d = TCI_CONTAINER(k, tci_doomed, link);
-        d->free(d);
+        d->release(d);
     }
 }
 
-void tci_session_doom(tc_durable *s, tci_doomed *d, void (*free)(tci_doomed *d))
+void tci_session_doom(tc_durable *s, tci_doomed *d, void (*release)(tci_doomed *d))
 {
-    d->free = free;
+    d->release = release;
     if (s->npublishing > 0)
         tci_list_push_back(&s->removed, &d->link);
     else
-        free(d);
+        release(d);
 }
 
 bool tci_session_observe(tc_durable *s)

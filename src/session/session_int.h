@@ -304,7 +304,7 @@ typedef enum tci_listener_kind {
 } tci_listener_kind;
 typedef struct tci_doomed { /* waits in removed */
     tci_link link;
-    void (*free)(struct tci_doomed *d);
+    void (*release)(struct tci_doomed *d);
 } tci_doomed;
 struct tc_listener {
     tci_link link;
@@ -323,7 +323,7 @@ struct tc_listener {
 void tci_session_calling(tc_durable *s);
 void tci_session_called(tc_durable *s);
 /* Free it now, or when nobody is calling. On the line. */
-void tci_session_doom(tc_durable *s, tci_doomed *d, void (*free)(tci_doomed *d));
+void tci_session_doom(tc_durable *s, tci_doomed *d, void (*release)(tci_doomed *d));
 /* The line for observers: works whatever became of the session. True: taken here, so leave it. */
 bool tci_session_observe(tc_durable *s);
 int tci_listener_new(tc_durable *s, tci_listener_kind kind, void *user, tc_listener **ret_listener,

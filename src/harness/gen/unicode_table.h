@@ -3,6 +3,23 @@
 #ifndef TCI_GEN_UNICODE_TABLE_H
 #define TCI_GEN_UNICODE_TABLE_H
 
+#include <stdint.h>
+
+typedef struct decomposition {
+    uint32_t c;
+    uint16_t full_at;
+    uint8_t full_n;
+    uint16_t plain_at;
+    uint8_t plain_n;
+} decomposition;
+typedef struct composition {
+    uint32_t first, second, whole;
+} composition;
+typedef struct class_range {
+    uint32_t first, last;
+    uint8_t order;
+} class_range;
+
 /* character, where its NFKD is in parts and its length, the same of its NFD (0: itself) */
 static const decomposition decompositions[] = {
     {0xa0,0,1,0,0}, {0xa8,1,2,0,0}, {0xaa,3,1,0,0}, {0xaf,4,2,0,0}, {0xb2,6,1,0,0}, {0xb3,7,1,0,0},
