@@ -152,9 +152,18 @@ int tci_exchange_run(tci_lanes *lanes, tc_ctx *ctx, const tci_exchange *x, tci_a
 
 /* ---- what else answers ---- */
 
+/* Scripts that were read, each used by one question at a time. */
+typedef struct tci_script tci_script;
+typedef struct tci_scripts {
+    tci_mutex lock;
+    tci_script *free;
+} tci_scripts;
+void tci_scripts_init(tci_scripts *scripts);
+void tci_scripts_done(tci_scripts *scripts);
 /* A script: see telechir/model.h. */
-int tci_scripted_ask(tc_str path, tc_ctx *ctx, const tc_model_request *request, tci_answer *answer,
-                     tci_arena *arena, tc_err *err) TC_CHECKED;
+int tci_scripted_ask(tci_scripts *scripts, tc_str path, tc_ctx *ctx,
+                     const tc_model_request *request, tci_answer *answer, tci_arena *arena,
+                     tc_err *err) TC_CHECKED;
 
 /* Facts of a model; false when it is not in the catalogue. */
 bool tci_catalogue_find(tc_str provider, tc_str id, tc_model *ret);

@@ -20,6 +20,7 @@ typedef struct provider {
 typedef struct models {
     tc_models face; /* first: what callers hold */
     tci_lanes lanes;
+    tci_scripts scripts;
     char *base_url, *ca_file;
     provider openai, anthropic;
     tc_model facts; /* that overrule the catalogue; 0: do not */
@@ -309,8 +310,9 @@ static int ask(void *user, tc_ctx *ctx, const tc_model_request *request, const t
     tci_buf_init(&b, TCI_BUF_MAX);
     tci_answer_init(&a, &arena, p != NULL ? p->server->api : "scripted", &request->model, sink,
                     now_ms(m));
-    int rc = p != NULL ? build_and_ask(m, p, ctx, request, &a, &arena, err)
-                       : tci_scripted_ask(request->model.id, ctx, request, &a, &arena, err);
+    int rc = p != NULL
+                 ? build_and_ask(m, p, ctx, request, &a, &arena, err)
+                 : tci_scripted_ask(&m->scripts, request->model.id, ctx, request, &a, &arena, err);
     if (rc == TC_E_TOO_BIG) { /* the server's fault, not the caller's */
         tci_answer_fail(&a, "error", "%s", err->msg);
         rc = 0;
@@ -395,6 +397,7 @@ int tc_models_open(const tc_models_options *options, tc_models **ret_models, tc_
     if (m == NULL)
         return tci_err_no_memory(err);
     tci_lanes_init(&m->lanes);
+    tci_scripts_init(&m->scripts);
     m->openai.server = &tci_openai;
     m->anthropic.server = &tci_anthropic;
     m->facts = o->facts;
@@ -422,6 +425,7 @@ void tc_models_close(tc_models *face)
         return;
     models *m = face->user;
     tci_lanes_done(&m->lanes);
+    tci_scripts_done(&m->scripts);
     tci_secret_done(&m->openai.key_header);
     tci_secret_done(&m->anthropic.key_header);
     tci_free(m->base_url);

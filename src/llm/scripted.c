@@ -12,6 +12,100 @@
 
 enum { SCRIPT_MAX = 64 * 1024 * 1024, PIECE = 24 };
 
+struct tci_script {
+    tci_script *next;
+    char *path, *text;
+    tci_file_stat stat; /* of the file it was read from */
+    tci_arena arena;
+    tci_json tree;
+};
+
+/* ---- reading ---- */
+
+void tci_scripts_init(tci_scripts *scripts)
+{
+    tci_mutex_init(&scripts->lock);
+    scripts->free = NULL;
+}
+
+static void script_free(tci_script *s)
+{
+    tci_free(s->path);
+    tci_free(s->text);
+    tci_arena_done(&s->arena);
+    tci_free(s);
+}
+
+void tci_scripts_done(tci_scripts *scripts)
+{
+    while (scripts->free != NULL) {
+        tci_script *s = scripts->free;
+        scripts->free = s->next;
+        script_free(s);
+    }
+    tci_mutex_done(&scripts->lock);
+}
+
+/* One that was read from this very file as it is now; NULL: none. */
+static tci_script *script_known(tci_scripts *scripts, tc_str path, const tci_file_stat *st)
+{
+    tci_script *found = NULL;
+    tci_mutex_lock(&scripts->lock);
+    for (tci_script **at = &scripts->free; *at != NULL; at = &(*at)->next) {
+        tci_script *s = *at;
+        if (!tci_str_eq(tci_str(s->path), path) || !tci_file_stat_same(&s->stat, st) ||
+            s->stat.size != st->size || s->stat.modified.sec != st->modified.sec ||
+            s->stat.modified.nsec != st->modified.nsec)
+            continue;
+        *at = s->next;
+        found = s;
+        break;
+    }
+    tci_mutex_unlock(&scripts->lock);
+    return found;
+}
+
+static int script_read(tc_str path, const tci_file_stat *st, tci_script **ret, tc_err *err)
+{
+    size_t len;
+    tci_script *s = tci_new(tci_script);
+    if (s == NULL)
+        return tci_err_no_memory(err);
+    tci_arena_init(&s->arena, 0);
+    s->stat = *st;
+    s->path = tci_mem_cstr(path);
+    int rc = s->path != NULL ? 0 : tci_err_no_memory(err);
+    if (rc == 0)
+        rc = tci_file_read_whole(TCI_FILE_CWD, path, SCRIPT_MAX, &s->text, &len, err);
+    if (rc == 0)
+        rc = tci_json_parse(tci_str_of(s->text, len), TCI_JSON_KEEP_SURROGATES, &s->arena, &s->tree,
+                            err);
+    if (rc == 0)
+        *ret = s;
+    else
+        script_free(s);
+    return rc;
+}
+
+static int script_take(tci_scripts *scripts, tc_str path, tci_script **ret, tc_err *err)
+{
+    tci_file_stat st;
+    if (tci_file_stat_at(TCI_FILE_CWD, path, true, &st, err) < 0)
+        return err->code;
+    *ret = script_known(scripts, path, &st);
+    return *ret != NULL ? 0 : script_read(path, &st, ret, err);
+}
+
+static void script_give(tci_scripts *scripts, tci_script *s)
+{
+    tci_mutex_lock(&scripts->lock);
+    s->next = scripts->free;
+    scripts->free = s;
+    tci_mutex_unlock(&scripts->lock);
+}
+
+/* ---- playing ---- */
+
 static const tci_json *turns_of(const tci_json *script)
 {
     const tci_json *turns =
@@ -135,21 +229,18 @@ static int play(tci_answer *a, const tci_json *turn, tc_ctx *ctx, tc_err *err)
     return 0;
 }
 
-int tci_scripted_ask(tc_str path, tc_ctx *ctx, const tc_model_request *request, tci_answer *answer,
-                     tci_arena *arena, tc_err *err)
+int tci_scripted_ask(tci_scripts *scripts, tc_str path, tc_ctx *ctx,
+                     const tc_model_request *request, tci_answer *answer, tci_arena *arena,
+                     tc_err *err)
 {
-    char *text;
-    size_t len;
+    tci_script *script;
     tc_err bad;
-    if (tci_file_read_whole(TCI_FILE_CWD, path, SCRIPT_MAX, &text, &len, &bad) < 0) {
+    if (script_take(scripts, path, &script, &bad) < 0) {
         tci_answer_fail(answer, "error", "cannot read the script '%.*s': %s", TC_STR_ARG(path),
                         bad.msg);
         return 0;
     }
-    tci_json script;
-    const tci_json *turns = NULL;
-    if (tci_json_parse(tci_str_of(text, len), TCI_JSON_KEEP_SURROGATES, arena, &script, &bad) == 0)
-        turns = turns_of(&script);
+    const tci_json *turns = turns_of(&script->tree);
     size_t n = turn_of(request, arena);
     int rc = 0;
     if (turns == NULL)
@@ -160,6 +251,6 @@ int tci_scripted_ask(tc_str path, tc_ctx *ctx, const tc_model_request *request, 
                         turns->count);
     else
         rc = play(answer, &turns->u.items[n], ctx, err);
-    tci_free(text);
+    script_give(scripts, script);
     return rc;
 }
