@@ -91,8 +91,9 @@ struct cli {
     const char **args; /* what is left */
     size_t nargs;
     bool is_json, is_quiet, is_verbose;
-    tc_ctx *ctx;    /* cancelled by Ctrl-C */
-    tc_runtime *rt; /* opened on first use */
+    tc_ctx *ctx;       /* cancelled by Ctrl-C */
+    tc_ctx *watch_ctx; /* that too, and by the command itself when it has waited enough */
+    tc_runtime *rt;    /* opened on first use */
     tc_result *result;
     tci_arena arena; /* as long as the command */
     cli_opened envs[CLI_ENVS_MAX];
@@ -123,6 +124,8 @@ bool cli_want_args(cli *c, size_t min, size_t max);
 
 /* Report c->err and give the exit status that goes with its code. */
 int cli_fail(cli *c);
+/* The same when standard output has the error already, with --json. */
+int cli_fail_said(cli *c);
 /* Report a usage error: status 2. */
 int cli_usage(cli *c, const char *fmt, ...) TC_PRINTF(2, 3);
 /* What c->err says is of the path as it was typed: "cannot DOING 'TYPED': ...". A daemon behind EIP
@@ -241,12 +244,15 @@ int cli_overview(cli *c);
 
 /* The signal that was caught, or 0. Any thread. */
 int cli_caught(void);
+/* After Ctrl-C was heard and acted on: the next one counts again. No call may be under way. */
+void cli_rearm(cli *c);
 /* Standard output or error opened once more so that a write does not wait; -1: it cannot be. */
 int cli_unwaiting(int fd);
 
 /* ---- the commands ---- */
 
 int cmd_cat(cli *c);
+int cmd_chat(cli *c);
 int cmd_completion(cli *c);
 int cmd_cp(cli *c);
 int cmd_demo(cli *c);

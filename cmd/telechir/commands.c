@@ -39,7 +39,7 @@ const cli_option cli_ssh_options[] = {
 const size_t cli_nssh_options = TCI_ARRAY_LEN(cli_ssh_options);
 
 static const cli_option demo_options[] = {
-    {"transport", "stdio|http|ssh", "how to reach the temporary daemon (stdio)", 0, false},
+    {"transport", "stdio|http|ssh", "show two adapters and one file instead of an agent", 0, false},
     {"executable", "FILE", "another daemon program than telechird beside this one", 0, false},
 };
 
@@ -156,20 +156,59 @@ static const cli_option edit_options[] = {
     {"patch", "FILE", "apply this unified diff instead; - is standard input", 0, false},
 };
 
+static const cli_option run_options[] = {
+    {"session", "PATH", "FILE.sqlite, or a folder of JSON lines (a new file)", 's', false},
+    {"model", "PROVIDER/MODEL", "openai/ID, anthropic/ID or scripted/FILE", 'm', false},
+    {"base-url", "URL", "another server that speaks the provider's protocol", 0, false},
+    {"key-file", "FILE", "file with the key, instead of OPENAI_API_KEY or ANTHROPIC_API_KEY", 0,
+     false},
+    {"model-ca-file", "FILE", "PEM file of the authorities to trust for models", 0, false},
+    {"cwd", "DIR", "the tools' working folder there (the target's own)", 0, false},
+    {"system", "FILE", "instructions for the model", 0, false},
+    {"tools", "LIST", "only these, with commas: read,write,edit,bash,ls,grep,find", 0, false},
+    {"thinking", "LEVEL", "off, minimal, low, medium, high, xhigh or max", 0, false},
+    {"max-turns", "N", "end the run after N answers of the model", 0, false},
+    {"context-window", "TOKENS", "of the model, where it is not known", 0, false},
+    {"max-tokens", "TOKENS", "of one answer", 0, false},
+    {"durability", "full|normal", "sync every commit, or leave that to the system (full)", 0,
+     false},
+    {"conversation", "ID", "of the session, another than the first", 0, false},
+    {"ask", NULL, "ask before each call of a tool that changes something", 0, false},
+    {"yes", NULL, "do not ask (the default), and allow what waits", 0, false},
+};
+
+static const cli_option sessions_options[] = {
+    {"conversation", "ID", "show, export, fork: another than the first", 0, false},
+    {"brief", NULL, "show: what was said, and a line for each call", 0, false},
+    {"at", "ENTRY", "fork: up to and including this entry (the newest)", 0, false},
+};
+
 #define OPTIONS(list) .options = (list), .noptions = TCI_ARRAY_LEN(list)
 
 const cli_command cli_commands[] = {
     {.name = "demo",
      .arguments = "",
-     .summary = "Show the main promise: a temporary daemon, two adapters, one file",
+     .summary = "Show an agent that survives: no key, no network, nothing stays",
      .details =
-         "Starts a daemon in a temporary folder with commands disabled, writes a file through\n"
-         "one adapter, closes it, and reads the file back through a new adapter. Needs no key\n"
-         "and no network. Everything is stopped and removed at the end.\n"
+         "A daemon of its own with Full Control is reached over HTTP. A model that follows a "
+         "script\n"
+         "writes a program there and runs it; the process that drives the agent is killed while "
+         "the\n"
+         "program runs; a new process goes on with the session and finishes. Then the "
+         "conversation\n"
+         "is shown, with where each call ran and what became of it. All processes are stopped and\n"
+         "all files removed at the end, also after Ctrl-C. With --json: {\"daemon\",\"endpoint\",\n"
+         "\"killed_during\",\"first_process\",\"second_process\",\"program_starts\",\"answered\"}."
          "\n"
-         "--transport ssh starts an SSH server of its own on this machine instead (no root, own\n"
-         "keys), trusts it by its fingerprint, has the daemon put there, writes and reads a file,\n"
-         "runs a command, breaks the link, and goes on over a new one.",
+         "\n"
+         "--transport stdio and http show the daemon alone, with commands disabled: a file is "
+         "written\n"
+         "through one adapter, which is closed, and read back through a new one. --transport ssh\n"
+         "starts an SSH server of its own on this machine instead (no root, own keys), trusts it "
+         "by\n"
+         "its fingerprint, has the daemon put there, writes and reads a file, runs a command, "
+         "breaks\n"
+         "the link, and goes on over a new one.",
      OPTIONS(demo_options),
      .run = cmd_demo},
     {.name = "target",
@@ -364,6 +403,78 @@ const cli_command cli_commands[] = {
      OPTIONS(http_envd_options),
      .takes_link = true,
      .run = cmd_http_envd},
+    {.name = "run",
+     .arguments = "[PROMPT... | -]",
+     .summary = "Let an agent work, in a session that survives",
+     .details =
+         "The conversation, what is under way, and what came of it are in the session, on this\n"
+         "machine; files and commands are the target's. Kill it at any moment: the next run of "
+         "the\n"
+         "same session goes on, repeats nothing that may not be repeated, and tells the model "
+         "what\n"
+         "is unknown. Without PROMPT it only goes on. Target, model server and key file are\n"
+         "remembered, with what reaches them (paths and names, never a key); another target is "
+         "used\n"
+         "only when it is named. The answer goes to standard output, calls of tools to standard\n"
+         "error: what, where, how long, and what became of it. Ctrl-C ends the run in the "
+         "session.\n"
+         "Status: 0 answered; 1 not answered, or a failure; 3 target not reached; 4 calls wait for "
+         "a\n"
+         "yes; 130 interrupted.\n"
+         "\n"
+         "With --ask every call of write, edit and bash waits for a yes, now and in later runs of "
+         "the\n"
+         "session. On a terminal you are asked, with the exact arguments. Elsewhere the run stops "
+         "with\n"
+         "status 4 and the questions stay in the session: run it again on a terminal, or with "
+         "--yes,\n"
+         "which allows what waits and ends the asking.\n"
+         "\n"
+         "With --json one event a line (docs/run-events.md), and at the end\n"
+         "{\"type\":\"end\",\"session\",\"submission\":{...}}.",
+     .examples =
+         "telechir run --on ssh:gpu-box -m anthropic/claude-sonnet-4-5 'why does make fail?'\n"
+         "telechir run --session s.sqlite 'and now the tests'",
+     OPTIONS(run_options),
+     .takes_target = true,
+     .run = cmd_run},
+    {.name = "chat",
+     .arguments = "",
+     .summary = "Talk with an agent, in a session that survives",
+     .details =
+         "As run, line after line. /abort ends what is unfinished, /fork [ENTRY] goes on in a new\n"
+         "conversation that shares what was said, /model PROVIDER/MODEL and /on TARGET change the\n"
+         "model and the target, /help says this, /quit or Ctrl-D leaves. Ctrl-C ends the run in "
+         "the\n"
+         "session and comes back to the prompt. A line that begins with // is sent with one "
+         "slash.\n"
+         "Lines that were typed are kept in $XDG_STATE_HOME/telechir/chat_history. Without a "
+         "terminal\n"
+         "each line of standard input is a prompt; the status is that of the last one.",
+     .examples = "telechir chat --on ssh:gpu-box -m anthropic/claude-sonnet-4-5\n"
+                 "telechir chat --session s.sqlite",
+     OPTIONS(run_options),
+     .takes_target = true,
+     .run = cmd_chat},
+    {.name = "sessions",
+     .arguments = "list [FOLDER] | show|export|dump|check|repair|fork PATH",
+     .summary = "Look at sessions, check, repair and fork them",
+     .details =
+         "list    sessions in the default folder, or another one\n"
+         "show    the conversation, for people; --brief: a line for each call; with --json its\n"
+         "        entries, one a line\n"
+         "export  the same as Markdown\n"
+         "dump    every record as canonical JSON: {\"conversation\":...}, then entries, tasks,\n"
+         "        submissions, documents (with version and value), by id\n"
+         "check   read every record and say where damage is (status 1 when there is some)\n"
+         "repair  keep every sound record, move the rest aside and say what it was\n"
+         "fork    a new conversation in the session that shares what was said up to an entry",
+     .examples = "telechir sessions show s.sqlite\n"
+                 "telechir sessions check ~/.local/share/telechir/sessions/x.sqlite",
+     OPTIONS(sessions_options),
+     .takes_local_paths = true,
+     .words = "list show export dump check repair fork",
+     .run = cmd_sessions},
     {.name = "doctor",
      .arguments = "",
      .summary = "Say what works here and there, what does not, and why",

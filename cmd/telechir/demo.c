@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `telechir demo`: the main promise on embedded defaults. One adapter writes a file and closes; a
+ * `telechir demo --transport`: the promise about machines on embedded defaults. One adapter writes a file and closes; a
  * new adapter finds the same daemon and the same file. Leaves the daemon to demo_daemon.c. */
 #include "demo.h"
 
@@ -163,13 +163,13 @@ int cmd_demo(cli *c)
     if (!cli_want_args(c, 0, 0))
         return cli_fail(c);
     if (transport == NULL)
-        transport = "stdio";
+        return demo_agent(c);
     if (strcmp(transport, "ssh") == 0)
         return demo_over_ssh(c);
     bool is_http = strcmp(transport, "http") == 0;
     if (!is_http && strcmp(transport, "stdio") != 0)
         return cli_usage(c, "--transport is stdio, http or ssh, not '%s'", transport);
-    int rc = demo_daemon_start(c, is_http, &d);
+    int rc = demo_daemon_start(c, is_http ? DEMO_HTTP : DEMO_STDIO, &d);
     if (rc == 0)
         rc = show(c, &d);
     int status = rc == 0 ? CLI_OK : cli_fail(c);

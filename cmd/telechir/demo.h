@@ -12,7 +12,7 @@ typedef struct demo_daemon {
     tc_str program, device_id, version; /* version: what it calls itself */
     tc_str base;                        /* everything is below it, and goes with it */
     tc_str workspace, runtime, credential_file, log;
-    bool is_http;
+    bool is_http, has_full_control;
     tc_str endpoint;   /* of http */
     tc_device *device; /* of stdio: the connection that outlives the adapters */
     tci_child child;   /* of http */
@@ -34,9 +34,13 @@ void demo_reap(tci_child *child);
 /* The whole of --transport ssh (demo_ssh.c); gives the exit status. */
 int demo_over_ssh(cli *c);
 
-/* Find the program, make the folders, start it, and wait until it answers. On failure
- * demo_daemon_stop still has to be called. */
-int demo_daemon_start(cli *c, bool is_http, demo_daemon *d) TC_CHECKED;
+/* The whole of the demo without --transport (demo_agent.c); gives the exit status. */
+int demo_agent(cli *c);
+
+typedef enum demo_kind { DEMO_STDIO, DEMO_HTTP, DEMO_HTTP_FULL_CONTROL } demo_kind;
+/* Find the program, make the folders, start it, and wait until it answers. Commands are disabled but
+ * with Full Control. On failure demo_daemon_stop still has to be called. */
+int demo_daemon_start(cli *c, demo_kind kind, demo_daemon *d) TC_CHECKED;
 bool demo_daemon_is_alive(const demo_daemon *d);
 /* Another adapter, ready, of a session of its own. */
 int demo_daemon_adapter(cli *c, const demo_daemon *d, tc_env **ret_env) TC_CHECKED;

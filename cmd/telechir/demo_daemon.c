@@ -168,6 +168,11 @@ static int http_settings(cli *c, const demo_daemon *d, tc_str bind, const char *
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < TCI_ARRAY_LEN(all); i++)
         rc = setting(c, envp, &n, all[i].name, all[i].value);
+    tc_str path = tci_str(tci_env_get("PATH"));
+    if (rc == 0 && d->has_full_control)
+        rc = setting(c, envp, &n, "A13N_ENVD_FULL_CONTROL", TC_STR("true"));
+    if (rc == 0 && d->has_full_control && path.len > 0)
+        rc = setting(c, envp, &n, "PATH", path);
     return rc;
 }
 
@@ -285,15 +290,17 @@ static int start_http(cli *c, demo_daemon *d)
 
 /* ---- the whole ---- */
 
-int demo_daemon_start(cli *c, bool is_http, demo_daemon *d)
+int demo_daemon_start(cli *c, demo_kind kind, demo_daemon *d)
 {
-    *d = (demo_daemon){.is_http = is_http, .child = TCI_CHILD_NONE};
+    *d = (demo_daemon){.is_http = kind != DEMO_STDIO,
+                       .has_full_control = kind == DEMO_HTTP_FULL_CONTROL,
+                       .child = TCI_CHILD_NONE};
     d->device_id = TC_STR("env-demo-machine");
     int rc = demo_find_daemon(c, &d->program);
     if (rc == 0)
         rc = make_folders(c, d);
     if (rc == 0)
-        rc = is_http ? start_http(c, d) : start_stdio(c, d);
+        rc = d->is_http ? start_http(c, d) : start_stdio(c, d);
     return rc;
 }
 

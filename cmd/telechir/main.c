@@ -10,7 +10,7 @@
 
 #include <signal.h>
 
-static tc_ctx *interrupted_ctx;
+static tc_ctx *interrupted_ctx, *interrupted_watch;
 static volatile sig_atomic_t caught_signal;
 static int unwaiting[3] = {-1, -1,
                            -1}; /* by standard descriptor; closed by the end of the program */
@@ -21,6 +21,7 @@ static void on_signal(int signum)
     caught_signal = signum;
     (void)signal(signum, SIG_DFL); /* the next one is not caught */
     tc_ctx_cancel(interrupted_ctx);
+    tc_ctx_cancel(interrupted_watch);
 }
 
 int cli_caught(void)
@@ -42,13 +43,22 @@ static void open_unwaiting(void)
             unwaiting[fd] = -1;
 }
 
-static void catch_signals(tc_ctx *ctx)
+static void catch_signals(const cli *c)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-    interrupted_ctx = ctx;
+    interrupted_ctx = c->ctx;
+    interrupted_watch = c->watch_ctx;
     for (size_t i = 0; i < TCI_ARRAY_LEN(signals); i++)
         if (signal(signals[i], on_signal) == SIG_IGN)
             (void)signal(signals[i], SIG_IGN); /* whoever started us does not want it */
+}
+
+void cli_rearm(cli *c)
+{
+    tc_ctx_reset(c->ctx, -1);
+    tc_ctx_reset(c->watch_ctx, -1);
+    caught_signal = 0;
+    (void)signal(SIGINT, on_signal);
 }
 
 static int run(cli *c, int argc, char **argv)
@@ -77,15 +87,16 @@ int main(int argc, char **argv)
     tci_system_ignore_sigpipe();
     open_unwaiting();
     tci_arena_init(&c.arena, 0);
-    if (tc_ctx_new(-1, &c.ctx, &c.err) < 0 || tc_result_new(&c.result, &c.err) < 0)
+    if (tc_ctx_new(-1, &c.ctx, &c.err) < 0 || tc_ctx_new(-1, &c.watch_ctx, &c.err) < 0 ||
+        tc_result_new(&c.result, &c.err) < 0)
         return cli_fail(&c);
-    catch_signals(c.ctx);
+    catch_signals(&c);
     int status = run(&c, argc, argv);
     cli_close(&c);
     cli_input_close(&c);
     input_left = c.input;
     tci_arena_done(&c.arena);
     tc_result_free(c.result);
-    /* The context is not freed: a signal may still come. */
+    /* The contexts are not freed: a signal may still come. */
     return status;
 }

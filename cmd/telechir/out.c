@@ -273,14 +273,14 @@ static void say_outcome(const cli *c)
         cli_warn(c, "its operation id is %.*s", TC_STR_ARG(e->operation_id));
 }
 
-int cli_fail(cli *c)
+static int fail(cli *c, bool is_json)
 {
     tc_err *err = &c->err;
     int status = status_of(c, err->code);
     if (c->result != NULL && tc_result_evidence(c->result)->outcome == TC_OUTCOME_UNKNOWN &&
         status != CLI_OURS && cli_caught() == 0)
         status = CLI_UNKNOWN;
-    if (c->is_json) {
+    if (is_json) {
         tci_buf b;
         bool first = true;
         tci_buf_init(&b, TCI_BUF_MAX);
@@ -304,6 +304,16 @@ int cli_fail(cli *c)
     if (c->result != NULL)
         say_outcome(c);
     return status;
+}
+
+int cli_fail(cli *c)
+{
+    return fail(c, c->is_json);
+}
+
+int cli_fail_said(cli *c)
+{
+    return fail(c, false);
 }
 
 int cli_blame(cli *c, const char *doing, const char *typed, const char *exists)

@@ -47,15 +47,14 @@ static int store_paths(cli *c, store *ret, tc_err *err)
     return rc;
 }
 
-/* The folder and those above it. */
-static int make_folder(tc_str path, tc_err *err)
+int cli_make_folder(tc_str path, tc_err *err)
 {
     tci_file_stat st;
     if (tci_file_stat_at(TCI_FILE_CWD, path, true, &st, err) == 0)
         return 0;
     tc_str parent, name;
     tci_path_split(path, &parent, &name);
-    int rc = parent.len > 1 ? make_folder(parent, err) : 0;
+    int rc = parent.len > 1 ? cli_make_folder(parent, err) : 0;
     if (rc == 0)
         rc = tci_file_mkdir(TCI_FILE_CWD, path, FOLDER_MODE, err);
     return rc == TC_E_CONFLICT ? 0 : rc; /* somebody else was faster */
@@ -70,7 +69,7 @@ static int make_settings(const store *s, tc_err *err)
         tc_err_set(err, TC_E_NOT_FOUND, "the home folder '%.*s' is not there", TC_STR_ARG(s->home));
         return tc_err_hint(err, "set HOME or XDG_CONFIG_HOME");
     }
-    return make_folder(s->folder, err);
+    return cli_make_folder(s->folder, err);
 }
 
 /* ---- reading ---- */

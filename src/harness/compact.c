@@ -588,6 +588,7 @@ static const tc_task_phase phases[] = {
 
 const tc_task_def tci_compaction_task = {.size = sizeof(tc_task_def),
                                          .name = "pi.compaction",
+                                         .is_prompt = true,
                                          .version = 1,
                                          .initial = initial,
                                          .phases = phases,

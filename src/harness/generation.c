@@ -602,6 +602,7 @@ static const tc_task_phase phases[] = {{"prepare", prepare},
 
 const tc_task_def tci_generation_task = {.size = sizeof(tc_task_def),
                                          .name = "pi.generation",
+                                         .is_prompt = true,
                                          .version = 1,
                                          .initial = initial,
                                          .phases = phases,

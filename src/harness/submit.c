@@ -495,9 +495,11 @@ int tc_submission_wait(struct tc_harness *h, const tc_call *call, uint64_t id,
     tci_waiter w = {.submission = id, .wake = of_ctx != NULL ? of_ctx : &own};
     if (tci_harness_enable(h, err) < 0)
         return err->code;
+    tc_task *parked = tci_harness_park_here(h);
     add_waiter(tci_run_of(h), &w);
     int rc = wait_settled(h, call->ctx, &w, call->result, ret_submission, err);
     remove_waiter(tci_run_of(h), &w);
+    tci_harness_unpark_here(parked);
     return rc;
 }
 

@@ -29,7 +29,7 @@ TELECHIR = os.environ["TELECHIR"]
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 LIMIT = 60
 COMMANDS = ("demo", "target", "trust", "forget", "exec", "sh", "cp", "ls", "tree", "cat", "find", "grep",
-            "rm", "mkdir", "edit", "write", "http-envd", "doctor", "completion", "version")
+            "rm", "mkdir", "edit", "write", "http-envd", "run", "chat", "sessions", "doctor", "completion", "version")
 DEMO_LINES = ("re-entry read: hello from remote envd", "independent Sessions: True",
               "provider close preserved remote daemon and workspace")
 
@@ -195,6 +195,8 @@ def test_demo_with_a_program_that_is_no_daemon(p):
         assert r.returncode == 3, (r.returncode, r.err)
         assert not list(p.tmp.iterdir())
     p.fails(1, "demo", "--executable", p.base / "none")
+    r = p.run("demo", "--executable", shutil.which("false"))
+    assert r.returncode == 3 and not list(p.tmp.iterdir()), r.shown
 
 
 def test_demo_interrupted_removes_everything(p):

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What an agent does, shown as it happens: the answer's text on standard output, a line for each tool call
+ * on standard error, or every event as JSON. Leaves when to stop to run.c. The main thread. Invariant:
+ * every byte of an answer is printed once, whether it came in pieces or whole. */
+#include "agent.h"
+
+#include <stdio.h>
+
+/* What is said of a call: kept from its start to its end. */
+typedef struct call {
+    tc_str name, arguments;
+} call;
+
+int show_init(show *s, const agent *a)
+{
+    uint64_t seed = 0;
+    *s = (show){.c = a->c, .a = a};
+    tci_arena_init(&s->arena, 0);
+    tci_map_init(&s->calls, seed);
+    return 0;
+}
+
+void show_done(show *s)
+{
+    tci_map_done(&s->calls);
+    tci_arena_done(&s->arena);
+}
+
+static int print(show *s, tc_str text)
+{
+    if (text.len == 0)
+        return 0;
+    s->is_line_open = text.ptr[text.len - 1] != '\n';
+    return cli_out(s->c, text) ? 0 : s->c->err.code;
+}
+
+int show_end(show *s)
+{
+    return s->is_line_open ? print(s, TC_STR("\n")) : 0;
+}
+
+static tc_str text_of(const tc_json *v, const char *key)
+{
+    tc_str s = {NULL, 0};
+    (void)tc_json_as_str(tc_json_get(v, tci_str(key)), &s);
+    return s;
+}
+
+/* ---- the answer ---- */
+
+/* Text of a message beyond what was printed of it. */
+static int print_rest(show *s, const tc_json *message)
+{
+    const tc_json *content = tc_json_get(message, TC_STR("content"));
+    size_t before = 0;
+    for (size_t i = 0; i < tc_json_count(content); i++) {
+        const tc_json *block = tc_json_item(content, i);
+        if (!tci_str_eq(text_of(block, "type"), TC_STR("text")))
+            continue;
+        tc_str text = text_of(block, "text");
+        size_t skip = s->nshown > before ? s->nshown - before : 0;
+        before += text.len;
+        if (skip >= text.len)
+            continue;
+        if (print(s, tci_str_sub(text, skip, text.len)) < 0)
+            return s->c->err.code;
+        s->nshown = before;
+    }
+    return 0;
+}
+
+static int on_update(show *s, const tc_json *event)
+{
+    const tc_json *changes = tc_json_get(event, TC_STR("changes"));
+    for (size_t i = 0; i < tc_json_count(changes); i++) {
+        const tc_json *change = tc_json_item(changes, i);
+        tc_str type = text_of(change, "type"), text = {NULL, 0};
+        if (tci_str_eq(type, TC_STR("text_delta")))
+            text = text_of(change, "delta");
+        else if (tci_str_eq(type, TC_STR("text_start")))
+            text = text_of(tc_json_get(change, TC_STR("block")), "text");
+        s->nshown += text.len;
+        if (print(s, text) < 0)
+            return s->c->err.code;
+    }
+    return 0;
+}
+
+static const tc_json *message_of(const tc_json *event)
+{
+    const tc_json *message = tc_json_get(event, TC_STR("message"));
+    return message != NULL ? message : tc_json_find(event, "/entry/model/0");
+}
+
+static bool is_answer(const tc_json *message)
+{
+    return tci_str_eq(text_of(message, "role"), TC_STR("assistant"));
+}
+
+static int on_message_start(show *s, const tc_json *event)
+{
+    const tc_json *message = message_of(event);
+    if (!is_answer(message))
+        return 0;
+    s->nshown = 0;
+    return print_rest(s, message);
+}
+
+static uint64_t id_of(const tc_json *record, const char *key)
+{
+    int64_t id = 0;
+    (void)tc_json_as_i64(tc_json_get(record, tci_str(key)), &id);
+    return id > 0 ? (uint64_t)id : 0;
+}
+
+static void note_entry(show *s, const tc_json *entry)
+{
+    uint64_t id = id_of(entry, "id");
+    s->last = id > s->last ? id : s->last;
+}
+
+static int on_message_end(show *s, const tc_json *event)
+{
+    const tc_json *message = message_of(event);
+    note_entry(s, tc_json_get(event, TC_STR("entry")));
+    if (!is_answer(message))
+        return 0;
+    if (print_rest(s, message) < 0 || show_end(s) < 0)
+        return s->c->err.code;
+    s->nshown = 0;
+    tc_str stop = text_of(message, "stopReason"), why = text_of(message, "errorMessage");
+    if (tci_str_eq(stop, TC_STR("error")))
+        cli_say(s->c, "the model failed: %.*s", TC_STR_ARG(why));
+    else if (tci_str_eq(stop, TC_STR("length")))
+        cli_say(s->c, "the answer was cut at its maximum length");
+    return 0;
+}
+
+/* ---- tools ---- */
+
+/* The arguments of a call in one line: the value of its only, or first, text member, else JSON. */
+static int short_arguments(show *s, const tc_json *args, tc_str *ret)
+{
+    enum { SHOWN = 100 };
+    tc_str text = {NULL, 0}, key;
+    tc_err *err = &s->c->err;
+    const tc_json *first = tc_json_member(args, 0, &key);
+    if (!tc_json_as_str(first, &text) && tc_json_text(args, s->c->result, &text, err) < 0)
+        return err->code;
+    bool is_long = text.len > SHOWN || tci_str_find_byte(text, '\n') < text.len;
+    text = tci_str_sub(text, 0, tci_str_find_byte(text, '\n'));
+    while (text.len > SHOWN || (text.len > 0 && is_long && text.len == SHOWN &&
+                                ((unsigned char)text.ptr[text.len - 1] & 0x80) != 0))
+        text.len--;
+    return tci_arena_printf(&s->arena, ret, err, "%.*s%s", TC_STR_ARG(text), is_long ? "..." : "");
+}
+
+static int note_call(show *s, tc_str call_id, tc_str name, const tc_json *args, call **ret)
+{
+    call *k = tci_arena_new(&s->arena, call);
+    tc_str id;
+    tc_err *err = &s->c->err;
+    if (k == NULL)
+        return tci_arena_error(&s->arena, err);
+    if (tci_arena_dup(&s->arena, call_id, &id, err) < 0 ||
+        tci_arena_dup(&s->arena, name, &k->name, err) < 0 ||
+        short_arguments(s, args, &k->arguments) < 0)
+        return err->code;
+    (void)tci_map_remove(&s->calls, id); /* ids may come again */
+    if (ret != NULL)
+        *ret = k;
+    return tci_map_put(&s->calls, id, k, err);
+}
+
+static int on_tool_start(show *s, const tc_json *event)
+{
+    call *k;
+    if (note_call(s, text_of(event, "toolCallId"), text_of(event, "toolName"),
+                  tc_json_get(event, TC_STR("args")), &k) < 0)
+        return s->c->err.code;
+    cli_detail(s->c, "%.*s %.*s ...", TC_STR_ARG(k->name), TC_STR_ARG(k->arguments));
+    return 0;
+}
+
+/* The first line of what went wrong. */
+static tc_str reason_of(const tc_json *result)
+{
+    const tc_json *content = tc_json_get(result, TC_STR("content"));
+    for (size_t i = tc_json_count(content); i > 0; i--) {
+        tc_str text = text_of(tc_json_item(content, i - 1), "text"), line;
+        while (tci_str_split(&text, '\n', &line)) {
+            if (tci_str_starts(line, TC_STR("[error] ")))
+                return tci_str_sub(line, 8, line.len);
+        }
+    }
+    return TC_STR("failed");
+}
+
+bool agent_was_cut(const tc_json *entry)
+{
+    static const char *const codes[] = {"interrupted", "restart_limit"};
+    const tc_json *list = tc_json_find(entry, "/data/diagnostics");
+    for (size_t i = 0; i < tc_json_count(list); i++) {
+        for (size_t k = 0; k < TCI_ARRAY_LEN(codes); k++) {
+            if (tci_str_eq(text_of(tc_json_item(list, i), "code"), tci_str(codes[k])))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* What the device knows of the changes that a call made before it was cut off. */
+static void say_receipts(const show *s, const tc_json *entry)
+{
+    const tc_json *list = tc_json_find(entry, "/data/diagnostics");
+    for (size_t i = 0; i < tc_json_count(list); i++) {
+        const tc_json *item = tc_json_item(list, i);
+        if (tci_str_eq(text_of(item, "code"), TC_STR("operation")))
+            cli_say(s->c, "  %.*s", TC_STR_ARG(text_of(item, "message")));
+    }
+}
+
+/* One line when a call has ended: what it was, where, how long, and what came of it. */
+static int show_result(show *s, const tc_json *entry)
+{
+    const tc_json *result = tc_json_find(entry, "/model/0");
+    const call *k = tci_map_get(&s->calls, text_of(result, "toolCallId"));
+    bool is_error = false, was_cut = agent_was_cut(entry);
+    int64_t ms = -1;
+    char took[32] = "";
+    tc_str name = k != NULL ? k->name : text_of(result, "toolName"), on = s->a->on;
+    (void)tc_json_as_bool(tc_json_get(result, TC_STR("isError")), &is_error);
+    if (tc_json_as_i64(tc_json_get(result, TC_STR("durationMs")), &ms))
+        (void)snprintf(took, sizeof took, ", %lld.%lld s", (long long)ms / 1000,
+                       (long long)ms % 1000 / 100);
+    if (was_cut && agent_place(s->a->memory, id_of(entry, "byTaskId")).len > 0)
+        on = agent_place(s->a->memory, id_of(entry, "byTaskId"));
+    if (show_end(s) < 0)
+        return s->c->err.code;
+    tc_str word = was_cut    ? TC_STR("interrupted, may have partly run")
+                  : is_error ? reason_of(result)
+                             : TC_STR("ok");
+    cli_say(s->c, "%.*s%s%.*s  [%.*s%s: %.*s]", TC_STR_ARG(name), k != NULL ? " " : "",
+            k != NULL ? (int)k->arguments.len : 0, k != NULL ? k->arguments.ptr : "",
+            TC_STR_ARG(on), took, TC_STR_ARG(word));
+    say_receipts(s, entry);
+    return 0;
+}
+
+static int on_tool_end(show *s, const tc_json *event)
+{
+    const tc_json *entry = tc_json_get(event, TC_STR("entry"));
+    return entry != NULL ? show_result(s, entry) : 0;
+}
+
+/* ---- a snapshot: at first, and instead of events that came too fast ---- */
+
+static int note_calls(show *s, const tc_json *message)
+{
+    const tc_json *content = tc_json_get(message, TC_STR("content"));
+    for (size_t i = 0; i < tc_json_count(content); i++) {
+        const tc_json *block = tc_json_item(content, i);
+        if (tci_str_eq(text_of(block, "type"), TC_STR("toolCall")) &&
+            note_call(s, text_of(block, "id"), text_of(block, "name"),
+                      tc_json_get(block, TC_STR("arguments")), NULL) < 0)
+            return s->c->err.code;
+    }
+    return 0;
+}
+
+/* An entry that no event told of. */
+static int show_missed(show *s, const tc_json *entry)
+{
+    const tc_json *message = tc_json_find(entry, "/model/0");
+    if (tci_str_eq(text_of(message, "role"), TC_STR("toolResult")))
+        return show_result(s, entry);
+    if (!is_answer(message))
+        return 0;
+    s->nturns++;
+    if (note_calls(s, message) < 0 || print_rest(s, message) < 0 || show_end(s) < 0)
+        return s->c->err.code;
+    s->nshown = 0;
+    return 0;
+}
+
+static int on_snapshot(show *s, const tc_json *event)
+{
+    const tc_json *entries = tc_json_get(event, TC_STR("entries")), *answer = NULL;
+    for (size_t i = 0; i < tc_json_count(entries); i++) {
+        const tc_json *entry = tc_json_item(entries, i);
+        if (is_answer(tc_json_find(entry, "/model/0")))
+            answer = tc_json_find(entry, "/model/0");
+        if (s->is_begun && id_of(entry, "id") > s->last && show_missed(s, entry) < 0)
+            return s->c->err.code;
+        note_entry(s, entry);
+    }
+    /* Calls under way belong to the last answer. */
+    if (!s->is_begun && answer != NULL && note_calls(s, answer) < 0)
+        return s->c->err.code;
+    const tc_json *tools = tc_json_get(event, TC_STR("tools"));
+    for (size_t i = 0; !s->is_begun && i < tc_json_count(tools); i++) {
+        const tc_json *tool = tc_json_item(tools, i);
+        const call *k = tci_map_get(&s->calls, text_of(tool, "callId"));
+        if (k != NULL && tci_str_eq(text_of(tool, "status"), TC_STR("running")))
+            cli_say(s->c, "%.*s %.*s was under way when the session was left", TC_STR_ARG(k->name),
+                    TC_STR_ARG(k->arguments));
+    }
+    s->is_begun = true;
+    return 0;
+}
+
+/* ---- the rest ---- */
+
+static int on_turn_start(show *s, const tc_json *event)
+{
+    TCI_UNUSED(event);
+    s->nturns++;
+    return 0;
+}
+
+static int on_retry(show *s, const tc_json *event)
+{
+    cli_say(s->c, "trying again soon: %.*s", TC_STR_ARG(text_of(event, "errorMessage")));
+    return 0;
+}
+
+static int on_compaction(show *s, const tc_json *event)
+{
+    cli_say(s->c, "summarising what is old (%.*s)", TC_STR_ARG(text_of(event, "reason")));
+    return 0;
+}
+
+/* A prompt that was settled: what the command is about when none was given. */
+static int on_submission(show *s, const tc_json *event)
+{
+    const tc_json *record = tc_json_get(event, TC_STR("record"));
+    tc_str status = text_of(record, "status");
+    if (tci_str_eq(text_of(record, "type"), TC_STR("input")) &&
+        (tci_str_eq(status, TC_STR("done")) || tci_str_eq(status, TC_STR("unanswered"))))
+        s->settled = id_of(record, "id");
+    return 0;
+}
+
+static int on_task_failed(show *s, const tc_json *event)
+{
+    cli_say(s->c, "task %.*s failed: %.*s", TC_STR_ARG(text_of(event, "kind")),
+            TC_STR_ARG(text_of(event, "message")));
+    return 0;
+}
+
+static const struct {
+    const char *type;
+    int (*show)(show *s, const tc_json *event);
+} shown[] = {
+    {"snapshot", on_snapshot},
+    {"message_start", on_message_start},
+    {"message_update", on_update},
+    {"message_end", on_message_end},
+    {"tool_execution_start", on_tool_start},
+    {"tool_execution_end", on_tool_end},
+    {"turn_start", on_turn_start},
+    {"auto_retry_start", on_retry},
+    {"compaction_start", on_compaction},
+    {"task_failed", on_task_failed},
+    {"submission", on_submission},
+};
+
+static int show_event(show *s, const tc_json *event)
+{
+    tc_str type = text_of(event, "type");
+    if (s->c->is_json) {
+        tci_buf line;
+        tci_buf_init(&line, TCI_BUF_MAX);
+        tci_json_put(&line, event, TCI_JSON_AS_IS);
+        bool ok = cli_out_json(s->c, &line);
+        tci_buf_done(&line);
+        if (tci_str_eq(type, TC_STR("turn_start")))
+            s->nturns++;
+        else if (tci_str_eq(type, TC_STR("submission")))
+            (void)on_submission(s, event); /* never fails */
+        return ok ? 0 : s->c->err.code;
+    }
+    for (size_t i = 0; i < TCI_ARRAY_LEN(shown); i++) {
+        if (tci_str_eq(type, tci_str(shown[i].type)))
+            return shown[i].show(s, event);
+    }
+    return 0;
+}
+
+int show_frame(show *s, tc_str events)
+{
+    const tc_json *list;
+    tc_result_clear(s->c->result);
+    if (tc_json_parse(s->c->result, events, &list, &s->c->err) < 0)
+        return s->c->err.code;
+    for (size_t i = 0; i < tc_json_count(list); i++) {
+        if (show_event(s, tc_json_item(list, i)) < 0)
+            return s->c->err.code;
+    }
+    return 0;
+}
