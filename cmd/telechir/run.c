@@ -157,6 +157,25 @@ static int conclude(agent *a, uint64_t submission, tc_submission *sub)
                        TC_STR_ARG(a->path));
 }
 
+/* What was cut off too often waits for somebody to say so: asking for a run is that. */
+static int retry_parked(agent *a)
+{
+    cli *c = a->c;
+    tc_inspection found;
+    if (tc_harness_inspect(a->harness, c->ctx, c->result, &found, &c->err) < 0)
+        return c->err.code;
+    for (size_t i = 0; i < found.ntasks; i++) {
+        const tc_task_inspection *t = &found.tasks[i];
+        if (t->state != TC_TASK_BLOCKED || !tci_str_eq(t->reason, TC_STR("restart_limit")))
+            continue;
+        cli_say(c, "task %llu was cut off again and again: trying once more",
+                (unsigned long long)t->id);
+        if (tc_harness_retry_task(a->harness, c->ctx, t->id, &c->err) < 0)
+            return c->err.code;
+    }
+    return 0;
+}
+
 int agent_run(agent *a, tc_str prompt, uint64_t max_turns)
 {
     cli *c = a->c;
@@ -172,6 +191,8 @@ int agent_run(agent *a, tc_str prompt, uint64_t max_turns)
     if (tc_conversation_watch_events(a->harness, c->ctx, a->conversation, &watch, &c->err) < 0)
         return c->err.code;
     int rc = show_init(&s, a);
+    if (rc == 0)
+        rc = retry_parked(a);
     if (rc == 0 && prompt.len > 0)
         rc = tc_conversation_submit(a->harness, c->ctx, a->conversation, &input, &submission,
                                     &c->err);

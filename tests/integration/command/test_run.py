@@ -284,6 +284,24 @@ def test_killed_thirty_times_every_call_runs_at_most_once_case_78(p):
         p.ok("sessions", "check", session)
 
 
+def test_what_was_given_up_is_tried_again_when_asked(p):
+    """Five times cut off while the model thinks: the question is not asked again by itself, but by the next run."""
+    session = p.base / "s.sqlite"
+    words = ["--session", session, *script(p, turn("At last.", delay_ms=1500)), "go"]
+    for _ in range(30):
+        f = Follower(p, *words)
+        words = ["--session", session]
+        f.wait(lambda e: e["type"] == "snapshot")
+        until(lambda: '"status":"running"' in p.ok("sessions", "dump", session).text)
+        f.kill()
+        dump = p.ok("sessions", "dump", session).text
+        if '"restarts":4' in dump:
+            break
+    r = p.ok("run", *words)
+    assert r.text == "At last.\n"
+    assert "trying once more" in r.err, r.err
+
+
 def test_ctrl_c_ends_the_run_in_the_session(p):
     session = p.base / "s.sqlite"
     f = Follower(p, "--session", session,
