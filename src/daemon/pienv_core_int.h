@@ -34,9 +34,9 @@ typedef struct tci_pi_frame {
 
 /* ---- blocks for pieces of files (pienv.c) ---- */
 
-/* A piece of a file is half a megabyte; some blocks of that size are kept while they are in use again
- * and again, since fresh memory costs as much as copying it. */
-enum { TCI_PI_BLOCK_MIN = 128 * 1024, TCI_PI_BLOCK_BYTES = 576 * 1024, TCI_PI_SPARES = 8 };
+/* A piece of a large file is 128 KiB, and sixteen of them are under way; blocks of that size are kept
+ * while they are in use again and again, since fresh memory costs as much as copying it. */
+enum { TCI_PI_BLOCK_MIN = 64 * 1024, TCI_PI_BLOCK_BYTES = 144 * 1024, TCI_PI_SPARES = 20 };
 /* Room for size bytes; NULL without memory. Loop thread. */
 char *tci_pi_block_new(tci_pi_server *s, size_t size);
 /* Give it back; size as it was asked for. */
