@@ -183,15 +183,16 @@ static int on_tool_start(show *s, const tc_json *event)
     return 0;
 }
 
-/* The first line of what went wrong. */
+/* The first line of what went wrong, or its beginning. */
 static tc_str reason_of(const tc_json *result)
 {
+    enum { SHOWN = 300 };
     const tc_json *content = tc_json_get(result, TC_STR("content"));
     for (size_t i = tc_json_count(content); i > 0; i--) {
         tc_str text = text_of(tc_json_item(content, i - 1), "text"), line;
         while (tci_str_split(&text, '\n', &line)) {
             if (tci_str_starts(line, TC_STR("[error] ")))
-                return tci_str_sub(line, 8, line.len);
+                return tci_str_sub(line, 8, SHOWN);
         }
     }
     return TC_STR("failed");

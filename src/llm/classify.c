@@ -67,7 +67,8 @@ static bool contains_any(tc_str text, const char *const *patterns, size_t n)
 
 #define CONTAINS_ANY(text, table) contains_any((text), (table), sizeof(table) / sizeof(table)[0])
 
-/* The account is at its end: waiting a little does not help. */
+/* The account is at its end, or the server wants to be left alone for long: waiting a little does not
+ * help. */
 static const char *const final_words[] = {
     "GoUsageLimitError",
     "FreeUsageLimitError",
@@ -78,6 +79,7 @@ static const char *const final_words[] = {
     "quota exceeded",
     "billing",
     "subscription_sharing_usage_limit_exceeded",
+    "asks for a wait of",
 };
 
 static const char *const passing_words[] = {

@@ -10,18 +10,24 @@
 
 static const tci_store_options defaults = {.durability = TCI_DURABILITY_FULL};
 
-static bool path_exists(tc_str path)
+/* What is there must be of the right kind: opening a pipe would wait for its other end. must_exist
+ * false: nothing being there is fine. */
+static int check_path(tc_str path, bool must_exist, tc_err *err)
 {
     tci_file_stat st;
-    tc_err ignored;
-    return tci_file_stat_at(TCI_FILE_CWD, path, true, &st, &ignored) == 0;
-}
-
-static int check_exists(tc_str path, tc_err *err)
-{
+    tc_err missing;
+    bool is_sqlite = tci_store_path_is_sqlite(path);
     if (path.len == 0)
         return tc_err_set(err, TC_E_INVALID, "the path of the session is empty");
-    if (path_exists(path))
+    if (tci_file_stat_at(TCI_FILE_CWD, path, true, &st, &missing) == 0) {
+        tci_file_kind want = is_sqlite ? TCI_FILE_KIND_REGULAR : TCI_FILE_KIND_DIRECTORY;
+        if (st.kind == want)
+            return 0;
+        (void)tc_err_set(err, TC_E_INVALID, "'%.*s' is no %s", TC_STR_ARG(path),
+                         is_sqlite ? "file" : "folder");
+        return tc_err_hint(err, "a session is a file named *.sqlite, or a folder");
+    }
+    if (!must_exist)
         return 0;
     int rc = tc_err_set(err, TC_E_NOT_FOUND, "there is no session at '%.*s'", TC_STR_ARG(path));
     return tc_err_hint(err, "check the path, or start a new session there"), rc;
@@ -41,9 +47,7 @@ int tci_store_open(tc_str path, const tci_store_options *options, tci_store **re
         options = &defaults;
     if (tci_str_eq(path, TC_STR(":memory:")))
         return tci_store_open_memory(ret_store, err);
-    int rc = 0;
-    if (path.len == 0 || options->must_exist || options->is_read_only)
-        rc = check_exists(path, err);
+    int rc = check_path(path, options->must_exist || options->is_read_only, err);
     if (rc < 0)
         return rc;
     if (options->is_read_only || options->without_lock)
@@ -65,7 +69,7 @@ int tci_store_open(tc_str path, const tci_store_options *options, tci_store **re
 int tci_store_check(tc_str path, tci_damage_fn on_damage, void *user, tci_check_report *ret,
                     tc_err *err)
 {
-    int rc = check_exists(path, err);
+    int rc = check_path(path, true, err);
     if (rc < 0)
         return rc;
     return tci_store_path_is_sqlite(path) ? tci_sqlite_check(path, on_damage, user, ret, err)
@@ -76,7 +80,7 @@ int tci_store_repair(tc_str path, tci_damage_fn on_damage, void *user, tci_arena
                      tc_str *ret_aside, tci_check_report *ret, tc_err *err)
 {
     tci_lock *lock = NULL;
-    int rc = check_exists(path, err);
+    int rc = check_path(path, true, err);
     if (rc == 0)
         rc = tci_lock_take(path, &lock, err);
     if (rc < 0)

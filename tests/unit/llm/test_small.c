@@ -27,6 +27,7 @@ static void errors_are_told_apart(void **state)
         {"400: This model's maximum context length is 128000 tokens.", false, true},
         {"400: context_length_exceeded", false, true},
         {"429: rate limit: too many tokens per minute", true, false},
+        {"429: the server asks for a wait of 5000 s, more than 60 s", false, false},
         {"", false, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
