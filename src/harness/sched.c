@@ -271,8 +271,10 @@ static void run_scheduler(void *arg)
 int tci_harness_enable(tc_harness *h, tc_err *err)
 {
     tci_mutex_lock(&h->lock);
-    bool is_closed = h->is_closing || h->is_failed;
+    bool is_closed = h->is_closing, is_failed = h->is_failed;
     bool was_enabled = h->is_enabled && h->thread != NULL;
+    if (is_failed)
+        *err = h->failure;
     h->is_enabled = true;
     if (!was_enabled) {
         tci_sched_kick_locked(h);
@@ -280,6 +282,8 @@ int tci_harness_enable(tc_harness *h, tc_err *err)
     }
     bool has_thread = h->thread != NULL;
     tci_mutex_unlock(&h->lock);
+    if (is_failed)
+        return err->code;
     if (is_closed)
         return tc_err_set(err, TC_E_CLOSED, "the harness is closed");
     return has_thread ? 0 : tc_err_set(err, TC_E_BUSY, "no thread for the scheduler");
@@ -303,6 +307,7 @@ void tci_sched_closed(void *user, const tc_err *failure)
         return;
     tci_mutex_lock(&h->lock);
     h->is_failed = true;
+    h->failure = *failure;
     stop_all(h);
     tci_mutex_unlock(&h->lock);
     tci_harness_report(

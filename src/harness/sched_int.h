@@ -189,6 +189,7 @@ struct tc_harness {
 
     tci_list runnable; /* tci_live.runnable */
     bool is_enabled, is_closing, is_failed, is_registry_changed, is_graph_stale;
+    tc_err failure; /* is_failed: of what the session failed */
     bool has_parked;
     tci_list invocations;
     size_t ninvocations, nrunning; /* running: not parked */

@@ -64,12 +64,26 @@ static int execute(tc_task *t, tc_tool_api *api, tc_str arguments, tc_tool_resul
     return rc;
 }
 
+/* A change that was sent, and whose answer never came: the model has to know. */
+static int say_unknown(tc_task *t, const tci_tool_call *call, tc_str *message, tc_err *err)
+{
+    tci_buf b;
+    tci_buf_init(&b, TCI_BUF_MAX);
+    tci_buf_append_str(&b, *message);
+    tci_buf_append_str(&b, TC_STR(". Tool "));
+    tci_buf_append_str(&b, call->name);
+    tci_buf_append_str(&b, TC_STR(" may have partially run"));
+    return tci_result_take(tc_task_result(t), &b, message, err);
+}
+
 /* A tool that failed: its words are the result, and what it owned is cancelled with it. */
 static int result_of_failure(tc_task *t, tc_tool_api *api, const tci_tool_call *call,
                              const tc_err *problem, tc_tool_result *ret_result,
                              tci_tool_ending *ret_ending, tc_err *err)
 {
     tc_str message = api->failure.len > 0 ? tci_buf_str(&api->failure) : tci_str(problem->msg);
+    if (problem->code == TC_E_UNKNOWN_OUTCOME && say_unknown(t, call, &message, err) < 0)
+        return err->code;
     *ret_ending = (tci_tool_ending){.kind = TC_NEXT_FAILED};
     if (words(t, call, " threw", &ret_ending->message, err) < 0 ||
         tci_tool_error_result(tc_task_result(t), TC_STR("tool_error"), message, ret_result, err) <

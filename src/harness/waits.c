@@ -28,10 +28,21 @@ void tci_waits_end_all(tc_harness *h)
         tci_waiter_answer(TCI_CONTAINER(k, tci_waiter, link), TC_E_CLOSED, TC_E_CLOSED);
 }
 
-static int answer_error(const tci_waiter *w, tc_err *err)
+/* Of a session that failed: what it failed of. */
+static int closed_error(tc_harness *h, tc_err *err)
+{
+    tci_mutex_lock(&h->lock);
+    bool is_failed = h->is_failed;
+    if (is_failed)
+        *err = h->failure;
+    tci_mutex_unlock(&h->lock);
+    return is_failed ? err->code : tc_err_set(err, TC_E_CLOSED, "the harness is closed");
+}
+
+static int answer_error(tc_harness *h, const tci_waiter *w, tc_err *err)
 {
     if (w->code == TC_E_CLOSED)
-        return tc_err_set(err, TC_E_CLOSED, "the harness is closed");
+        return closed_error(h, err);
     if (w->code == TC_E_CANCELLED)
         return tc_err_set(err, TC_E_CANCELLED, "the task that waited is to end");
     return tc_err_set(err, w->code, "a wait failed");
@@ -52,7 +63,7 @@ int tci_waiter_wait(tc_harness *h, tci_waiter *w, tc_ctx *ctx, tc_err *err)
         }
         tci_mutex_unlock(&h->lock);
         if (rc != WAITING)
-            return rc == 0 ? 0 : answer_error(w, err);
+            return rc == 0 ? 0 : answer_error(h, w, err);
         tci_wake_wait(w->word, seen, tci_ctx_deadline_ns(ctx));
     }
 }
@@ -115,7 +126,7 @@ static int wait_task(tc_harness *h, tc_task *t, tc_ctx *ctx, uint64_t id, tc_res
             return tc_err_set(err, TC_E_CANCELLED, "task %llu is to end",
                               (unsigned long long)t->id);
         if (is_closed)
-            return tc_err_set(err, TC_E_CLOSED, "the harness is closed");
+            return closed_error(h, err);
         if (is_waiting) {
             int rc = tci_waiter_wait(h, &w, ctx, err);
             if (rc == 0 && r != NULL)
@@ -155,7 +166,8 @@ int tci_task_wait(tc_task *t, tc_ctx *ctx, uint64_t id, tc_result *r, tc_str *re
     tci_task_park(t);
     int rc = wait_task(t->h, t, ctx, id, r, ret_record, err);
     tci_task_unpark(t);
-    return rc;
+    /* A task of a session that failed has ended with it: it has nothing to say of it. */
+    return rc < 0 && tci_harness_is_closing(t->h) ? tc_err_recode(err, TC_E_CLOSED) : rc;
 }
 
 int tci_harness_wait_idle(tc_harness *h, tc_ctx *ctx, uint64_t conversation_id, tc_err *err)
@@ -173,7 +185,7 @@ int tci_harness_wait_idle(tc_harness *h, tc_ctx *ctx, uint64_t conversation_id, 
         tci_list_push_back(&h->idle_waiters, &w.link);
     tci_mutex_unlock(&h->lock);
     if (is_closed)
-        return tc_err_set(err, TC_E_CLOSED, "the harness is closed");
+        return closed_error(h, err);
     tc_task *parked = tci_harness_park_here(h);
     int rc = tci_waiter_wait(h, &w, ctx, err);
     tci_harness_unpark_here(parked);

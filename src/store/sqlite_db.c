@@ -240,8 +240,9 @@ int tci_sqlite_step(tci_sqlite *s, sqlite3_stmt *stmt, tc_err *err)
         (void)sqlite3_reset(stmt);
         return 0;
     }
-    rc = tci_sqlite_fail(
-        s->db, rc, sqlite3_stmt_readonly(stmt) ? "read the session" : "write the session", err);
+    /* SQLite counts COMMIT as reading. */
+    bool is_read = sqlite3_stmt_readonly(stmt) && (rc & 0xff) != SQLITE_FULL;
+    rc = tci_sqlite_fail(s->db, rc, is_read ? "read the session" : "write the session", err);
     (void)sqlite3_reset(stmt); /* repeats the error that was reported */
     return rc;
 }

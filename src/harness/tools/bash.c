@@ -140,6 +140,9 @@ static int tell_failure(job *j)
     if (why == TC_ENV_ABORTED && (j->w.ctx == NULL || !tc_ctx_is_cancelled(j->w.ctx)))
         return tc_tool_fail(j->w.api, j->w.err, "Command aborted");
     *j->w.err = problem;
+    /* The link went away while it ran: it may go on over there. */
+    if (problem.code == TC_E_CLOSED && e->outcome != TC_OUTCOME_NOT_STARTED)
+        return tc_err_recode(j->w.err, TC_E_UNKNOWN_OUTCOME);
     return problem.code;
 }
 

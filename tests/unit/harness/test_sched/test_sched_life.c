@@ -634,6 +634,25 @@ static void a_close_ends_handlers_and_waits(void **state)
     assert_int_equal(w->nreports, 0);
 }
 
+static void a_wait_says_of_what_the_session_failed_case_77(void **state)
+{
+    world *w = *state;
+    memset(&leaf_gate, 0, sizeof(leaf_gate));
+    INSTALL(w, &leaf);
+    world_open(w);
+    uint64_t id = world_task(w, &leaf, "\"hang\"");
+    world_resume(w);
+    gate_wait(&leaf_gate, 1);
+    tc_err err;
+    tc_str record;
+    (void)tc_err_set(&err, TC_E_NO_SPACE, "no room left");
+    tci_durable_fail(tc_harness_session(w->h), &err);
+    assert_int_equal(tc_harness_wait_task(w->h, NULL, id, w->r, &record, &err), TC_E_NO_SPACE);
+    assert_string_equal(err.msg, "no room left");
+    assert_int_equal(tc_harness_wait_idle(w->h, NULL, 0, &err), TC_E_NO_SPACE);
+    assert_int_equal(tc_harness_resume(w->h, &err), TC_E_NO_SPACE);
+}
+
 static void a_wait_ends_with_its_context(void **state)
 {
     world *w = *state;
@@ -831,6 +850,7 @@ int main(void)
         TEST(an_aborted_task_without_a_start_never_runs_a_phase),
         TEST(a_task_ends_what_it_owns_and_reads_how_it_ended),
         TEST(a_close_ends_handlers_and_waits),
+        TEST(a_wait_says_of_what_the_session_failed_case_77),
         TEST(a_wait_ends_with_its_context),
         TEST(another_definition_takes_over_at_the_next_phase),
         TEST(a_newer_definition_takes_over_with_a_migration),

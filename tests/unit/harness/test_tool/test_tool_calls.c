@@ -60,6 +60,17 @@ static int breaks(void *user, tc_str arguments, tc_tool_api *api, tc_ctx *ctx, t
     return tc_tool_fail(api, err, "it broke");
 }
 
+static int loses_its_link(void *user, tc_str arguments, tc_tool_api *api, tc_ctx *ctx,
+                          tc_tool_result *ret, tc_err *err)
+{
+    (void)user;
+    (void)arguments;
+    (void)api;
+    (void)ctx;
+    (void)ret;
+    return tc_err_set(err, TC_E_UNKNOWN_OUTCOME, "the link went away");
+}
+
 static int not_json(void *user, tc_str arguments, tc_tool_api *api, tc_ctx *ctx,
                     tc_tool_result *ret, tc_err *err)
 {
@@ -169,6 +180,7 @@ static bench *make(void **state, const char *name)
     add_tool(b, "slow", slow, "");
     add_tool(b, "fail", breaks, "");
     add_tool(b, "not_json", not_json, "");
+    add_tool(b, "lost", loses_its_link, "");
     add_tool(b, "outer", outer, "");
     add_tool(b, "leaver", leaver, "");
     b->r.extensions[b->r.nextensions++] = &b->extension;
@@ -207,6 +219,18 @@ static void call_is_stored_and_answered(void **state)
     assert_has(entry, "\"data\":{\"diagnostics\":[]}");
     assert_text(run_live(&b->r), "{}");
     assert_has(b->r.last_messages, "\"toolCallId\":\"c1\"");
+    drop(b);
+}
+
+static void an_unknown_outcome_is_told_to_the_model_case_78(void **state)
+{
+    bench *b = make(state, "unknown");
+    turn(b, "[" CALL("c1", "lost", "{}") "]");
+    run_open(&b->r);
+    run_prompt(&b->r, "go");
+    assert_text(run_result_text(&b->r, 0),
+                "<harness>\n[error] the link went away. Tool lost may have partially run\n"
+                "</harness>");
     drop(b);
 }
 
@@ -565,6 +589,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(call_is_stored_and_answered),
+        cmocka_unit_test(an_unknown_outcome_is_told_to_the_model_case_78),
         cmocka_unit_test(refusals_are_told_to_the_model_case_83),
         cmocka_unit_test(hooks_block_and_change_calls),
         cmocka_unit_test(one_id_for_two_calls_case_87),
