@@ -131,8 +131,33 @@ static int become_maker(agent *a)
     return tc_result_new(&a->maker.result, &a->c->err);
 }
 
+/* A runtime whose daemon children do not have the models' keys: what a tool can print, the model reads and
+ * the session keeps. */
+static int open_runtime(cli *c)
+{
+    static const char *const kept_out[] = {"OPENAI_API_KEY=", "ANTHROPIC_API_KEY="};
+    char *const *all = tci_env_list();
+    size_t n = 0, nall = 0;
+    while (all[nall] != NULL)
+        nall++;
+    const char **some = tci_arena_items(&c->arena, const char *, nall + 1);
+    if (some == NULL)
+        return tci_arena_error(&c->arena, &c->err);
+    for (size_t i = 0; i < nall; i++) {
+        bool is_key = false;
+        for (size_t k = 0; k < TCI_ARRAY_LEN(kept_out); k++)
+            is_key = is_key || tci_str_starts(tci_str(all[i]), tci_str(kept_out[k]));
+        if (!is_key)
+            some[n++] = all[i];
+    }
+    tc_runtime_options options = {.size = sizeof options, .environment = some};
+    return c->rt != NULL ? 0 : tc_runtime_open(&options, &c->rt, &c->err);
+}
+
 static int reach(agent *a)
 {
+    if (open_runtime(a->c) < 0)
+        return a->c->err.code;
     a->env = cli_env(a->c, a->on_text);
     if (a->env == NULL)
         return a->c->err.code;
@@ -292,6 +317,19 @@ static void put_tools(const cli *c, tci_buf *b, bool *first)
     tci_buf_append_byte(b, ']');
 }
 
+/* --cwd must be a folder over there: the first call would say so otherwise, and the next one too. */
+static int check_folder(agent *a, const char *given)
+{
+    cli *c = a->c;
+    tc_call call = cli_call(c);
+    tc_env_file info;
+    if (tc_env_file_info(a->env, &call, tci_str(given), &info, &c->err) < 0)
+        return cli_blame(c, "use as --cwd", given, "it is no folder");
+    if (info.kind != TC_FILE_REGULAR) /* a link may lead to one */
+        return 0;
+    return tc_err_set(&c->err, TC_E_INVALID, "cannot use '%s' as --cwd: it is no folder", given);
+}
+
 /* What the options say about the agent; "{}" when nothing. cwd: of a new conversation. */
 static int agent_change(agent *a, tci_buf *b, tc_str cwd)
 {
@@ -305,7 +343,8 @@ static int agent_change(agent *a, tci_buf *b, tc_str cwd)
     put_text(b, &first, "thinkingLevel", cli_value(c, "thinking"));
     if (given != NULL) {
         tc_call call = cli_call(c);
-        if (tc_env_resolve_path(a->env, &call, tci_str(given), &cwd, &c->err) < 0)
+        if (tc_env_resolve_path(a->env, &call, tci_str(given), &cwd, &c->err) < 0 ||
+            check_folder(a, given) < 0)
             return c->err.code;
     }
     if (cwd.len > 0)

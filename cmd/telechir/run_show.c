@@ -120,6 +120,15 @@ static void note_entry(show *s, const tc_json *entry)
     s->last = id > s->last ? id : s->last;
 }
 
+static size_t ncalls_of(const tc_json *message)
+{
+    const tc_json *content = tc_json_get(message, TC_STR("content"));
+    size_t n = 0;
+    for (size_t i = 0; i < tc_json_count(content); i++)
+        n += tci_str_eq(text_of(tc_json_item(content, i), "type"), TC_STR("toolCall")) ? 1 : 0;
+    return n;
+}
+
 static int on_message_end(show *s, const tc_json *event)
 {
     const tc_json *message = message_of(event);
@@ -134,6 +143,10 @@ static int on_message_end(show *s, const tc_json *event)
         cli_say(s->c, "the model failed: %.*s", TC_STR_ARG(why));
     else if (tci_str_eq(stop, TC_STR("length")))
         cli_say(s->c, "the answer was cut at its maximum length");
+    size_t ncalls = ncalls_of(message);
+    if (ncalls > 0 && !tci_str_eq(stop, TC_STR("toolUse")))
+        cli_say(s->c, "%zu tool call%s of this answer %s not run: it was not whole", ncalls,
+                ncalls == 1 ? "" : "s", ncalls == 1 ? "was" : "were");
     return 0;
 }
 

@@ -358,6 +358,19 @@ def test_key_of_the_server_stays_out_of_everything_case_62(p):
     stub.close()
 
 
+def test_keys_of_models_stay_out_of_tools_here_case_62(p):
+    p.env["OPENAI_API_KEY"] = p.env["ANTHROPIC_API_KEY"] = "key-of-a-model"
+    session = p.base / "s.sqlite"
+    p.ok("run", "--session", session, *script(p, turn("", call("bash", command="env")), turn("Seen.")), "go")
+    ((_, is_error, text),) = results(p, session)
+    assert not is_error and "PATH=" in text and "key-of-a-model" not in text
+
+
+def test_missing_working_folder_is_told_at_once(p):
+    r = p.run("run", "--session", p.base / "s.sqlite", "--cwd", "/nonexistent", *script(p, turn("Never.")), "go")
+    assert r.returncode == 1 and "/nonexistent" in r.err, r.err
+
+
 def test_servers_that_refuse_case_86(p):
     for wire in ("openai", "anthropic"):
         stub = ModelStub(wire, [Reply(status=429, headers={"Retry-After": "1"}), Reply("Fine.")])
