@@ -15,16 +15,6 @@ static const tc_doc_def run_doc = {.size = sizeof run_doc,
                                    .scope = TC_SCOPE_SESSION,
                                    .initial_json = "{}"};
 
-static tc_str text_of(const tci_json *v, const char *key)
-{
-    tc_str s = {NULL, 0};
-    const tci_json *m =
-        v != NULL && v->kind == TCI_JSON_OBJECT ? tci_json_get(v, tci_str(key)) : NULL;
-    if (m != NULL)
-        (void)tci_json_as_str(m, &s);
-    return s;
-}
-
 /* ---- where a record was made ---- */
 
 tc_str agent_place(const tci_json *memory, uint64_t id)
@@ -38,7 +28,7 @@ tc_str agent_place(const tci_json *memory, uint64_t id)
         uint64_t from = 0;
         const tci_json *v = tci_json_get(&places->u.items[i], TC_STR("from"));
         if (v != NULL && tci_json_as_u64(v, &from) && from <= id)
-            found = text_of(&places->u.items[i], "on");
+            found = tci_json_str_member(&places->u.items[i], "on");
     }
     return found;
 }
@@ -74,7 +64,7 @@ static int next_id(agent *a, uint64_t *ret)
 /* An option of the command line, or what was kept under key; NULL: neither. */
 static int option_or(agent *a, const char *option, const char *key, const char **ret)
 {
-    tc_str kept = text_of(a->memory, key);
+    tc_str kept = tci_json_str_member(a->memory, key);
     char *text;
     *ret = cli_value(a->c, option);
     if (*ret != NULL || kept.len == 0)
@@ -106,7 +96,7 @@ static int use_ways(agent *a)
         if (v == NULL || cli_has(c, o->name) || c->ngiven == CLI_VALUES_MAX)
             continue;
         if (o->value != NULL &&
-            tci_arena_cstr(&c->arena, text_of(ways, o->name), &text, &c->err) < 0)
+            tci_arena_cstr(&c->arena, tci_json_str_member(ways, o->name), &text, &c->err) < 0)
             return c->err.code;
         c->given[c->ngiven++] = (cli_given){o, text};
     }
@@ -125,8 +115,7 @@ int agent_recall(agent *a)
         if (memory == NULL)
             return tci_arena_error(&c->arena, &c->err);
         if (tci_arena_dup(&c->arena, text, &text, &c->err) < 0 ||
-            tci_json_parse(text, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, &c->arena,
-                           memory, &c->err) < 0)
+            tci_json_parse(text, TCI_JSON_DURABLE, &c->arena, memory, &c->err) < 0)
             return c->err.code;
         a->memory = memory;
     }
@@ -137,7 +126,7 @@ int agent_recall(agent *a)
     if (a->on_text == NULL)
         a->on_text = "local";
     a->on = tci_str(a->on_text);
-    tc_str was = text_of(a->memory, "on");
+    tc_str was = tci_json_str_member(a->memory, "on");
     a->is_moved = was.len > 0 && !tci_str_eq(was, a->on);
     const tci_json *ask = a->memory != NULL ? tci_json_get(a->memory, TC_STR("ask")) : NULL;
     bool did_ask = false;
@@ -285,8 +274,7 @@ int agent_remember(agent *a)
     if (rc == 0)
         rc = tci_arena_dup(&c->arena, text, &text, &c->err);
     if (rc == 0)
-        rc = tci_json_parse(text, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, &c->arena,
-                            &now, &c->err);
+        rc = tci_json_parse(text, TCI_JSON_DURABLE, &c->arena, &now, &c->err);
     if (rc == 0 && (a->memory == NULL || !tci_json_equal(a->memory, &now)))
         rc = commit_memory(a, text);
     if (rc == 0) {

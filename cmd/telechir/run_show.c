@@ -40,13 +40,6 @@ int show_end(show *s)
     return s->is_line_open ? print(s, TC_STR("\n")) : 0;
 }
 
-static tc_str text_of(const tc_json *v, const char *key)
-{
-    tc_str s = {NULL, 0};
-    (void)tc_json_as_str(tc_json_get(v, tci_str(key)), &s);
-    return s;
-}
-
 /* ---- the answer ---- */
 
 /* Text of a message beyond what was printed of it. */
@@ -56,9 +49,9 @@ static int print_rest(show *s, const tc_json *message)
     size_t before = 0;
     for (size_t i = 0; i < tc_json_count(content); i++) {
         const tc_json *block = tc_json_item(content, i);
-        if (!tci_str_eq(text_of(block, "type"), TC_STR("text")))
+        if (!tci_str_eq(tci_json_str_member(block, "type"), TC_STR("text")))
             continue;
-        tc_str text = text_of(block, "text");
+        tc_str text = tci_json_str_member(block, "text");
         size_t skip = s->nshown > before ? s->nshown - before : 0;
         before += text.len;
         if (skip >= text.len)
@@ -75,11 +68,11 @@ static int on_update(show *s, const tc_json *event)
     const tc_json *changes = tc_json_get(event, TC_STR("changes"));
     for (size_t i = 0; i < tc_json_count(changes); i++) {
         const tc_json *change = tc_json_item(changes, i);
-        tc_str type = text_of(change, "type"), text = {NULL, 0};
+        tc_str type = tci_json_str_member(change, "type"), text = {NULL, 0};
         if (tci_str_eq(type, TC_STR("text_delta")))
-            text = text_of(change, "delta");
+            text = tci_json_str_member(change, "delta");
         else if (tci_str_eq(type, TC_STR("text_start")))
-            text = text_of(tc_json_get(change, TC_STR("block")), "text");
+            text = tci_json_str_member(tc_json_get(change, TC_STR("block")), "text");
         s->nshown += text.len;
         if (print(s, text) < 0)
             return s->c->err.code;
@@ -95,7 +88,7 @@ static const tc_json *message_of(const tc_json *event)
 
 static bool is_answer(const tc_json *message)
 {
-    return tci_str_eq(text_of(message, "role"), TC_STR("assistant"));
+    return tci_str_eq(tci_json_str_member(message, "role"), TC_STR("assistant"));
 }
 
 static int on_message_start(show *s, const tc_json *event)
@@ -125,7 +118,9 @@ static size_t ncalls_of(const tc_json *message)
     const tc_json *content = tc_json_get(message, TC_STR("content"));
     size_t n = 0;
     for (size_t i = 0; i < tc_json_count(content); i++)
-        n += tci_str_eq(text_of(tc_json_item(content, i), "type"), TC_STR("toolCall")) ? 1 : 0;
+        n += tci_str_eq(tci_json_str_member(tc_json_item(content, i), "type"), TC_STR("toolCall"))
+                 ? 1
+                 : 0;
     return n;
 }
 
@@ -138,7 +133,8 @@ static int on_message_end(show *s, const tc_json *event)
     if (print_rest(s, message) < 0 || show_end(s) < 0)
         return s->c->err.code;
     s->nshown = 0;
-    tc_str stop = text_of(message, "stopReason"), why = text_of(message, "errorMessage");
+    tc_str stop = tci_json_str_member(message, "stopReason"),
+           why = tci_json_str_member(message, "errorMessage");
     if (tci_str_eq(stop, TC_STR("error")))
         cli_say(s->c, "the model failed: %.*s", TC_STR_ARG(why));
     else if (tci_str_eq(stop, TC_STR("length")))
@@ -189,8 +185,9 @@ static int note_call(show *s, tc_str call_id, tc_str name, const tc_json *args, 
 static int on_tool_start(show *s, const tc_json *event)
 {
     call *k;
-    if (note_call(s, text_of(event, "toolCallId"), text_of(event, "toolName"),
-                  tc_json_get(event, TC_STR("args")), &k) < 0)
+    if (note_call(s, tci_json_str_member(event, "toolCallId"),
+                  tci_json_str_member(event, "toolName"), tc_json_get(event, TC_STR("args")),
+                  &k) < 0)
         return s->c->err.code;
     cli_detail(s->c, "%.*s %.*s ...", TC_STR_ARG(k->name), TC_STR_ARG(k->arguments));
     return 0;
@@ -202,7 +199,7 @@ static tc_str reason_of(const tc_json *result)
     enum { SHOWN = 300 };
     const tc_json *content = tc_json_get(result, TC_STR("content"));
     for (size_t i = tc_json_count(content); i > 0; i--) {
-        tc_str text = text_of(tc_json_item(content, i - 1), "text"), line;
+        tc_str text = tci_json_str_member(tc_json_item(content, i - 1), "text"), line;
         while (tci_str_split(&text, '\n', &line)) {
             if (tci_str_starts(line, TC_STR("[error] ")))
                 return tci_str_sub(line, 8, SHOWN);
@@ -217,7 +214,7 @@ bool agent_was_cut(const tc_json *entry)
     const tc_json *list = tc_json_find(entry, "/data/diagnostics");
     for (size_t i = 0; i < tc_json_count(list); i++) {
         for (size_t k = 0; k < TCI_ARRAY_LEN(codes); k++) {
-            if (tci_str_eq(text_of(tc_json_item(list, i), "code"), tci_str(codes[k])))
+            if (tci_str_eq(tci_json_str_member(tc_json_item(list, i), "code"), tci_str(codes[k])))
                 return true;
         }
     }
@@ -230,8 +227,8 @@ static void say_receipts(const show *s, const tc_json *entry)
     const tc_json *list = tc_json_find(entry, "/data/diagnostics");
     for (size_t i = 0; i < tc_json_count(list); i++) {
         const tc_json *item = tc_json_item(list, i);
-        if (tci_str_eq(text_of(item, "code"), TC_STR("operation")))
-            cli_say(s->c, "  %.*s", TC_STR_ARG(text_of(item, "message")));
+        if (tci_str_eq(tci_json_str_member(item, "code"), TC_STR("operation")))
+            cli_say(s->c, "  %.*s", TC_STR_ARG(tci_json_str_member(item, "message")));
     }
 }
 
@@ -239,11 +236,11 @@ static void say_receipts(const show *s, const tc_json *entry)
 static int show_result(show *s, const tc_json *entry)
 {
     const tc_json *result = tc_json_find(entry, "/model/0");
-    const call *k = tci_map_get(&s->calls, text_of(result, "toolCallId"));
+    const call *k = tci_map_get(&s->calls, tci_json_str_member(result, "toolCallId"));
     bool is_error = false, was_cut = agent_was_cut(entry);
     int64_t ms = -1;
     char took[32] = "";
-    tc_str name = k != NULL ? k->name : text_of(result, "toolName"), on = s->a->on;
+    tc_str name = k != NULL ? k->name : tci_json_str_member(result, "toolName"), on = s->a->on;
     (void)tc_json_as_bool(tc_json_get(result, TC_STR("isError")), &is_error);
     if (tc_json_as_i64(tc_json_get(result, TC_STR("durationMs")), &ms))
         (void)snprintf(took, sizeof took, ", %lld.%lld s", (long long)ms / 1000,
@@ -275,8 +272,8 @@ static int note_calls(show *s, const tc_json *message)
     const tc_json *content = tc_json_get(message, TC_STR("content"));
     for (size_t i = 0; i < tc_json_count(content); i++) {
         const tc_json *block = tc_json_item(content, i);
-        if (tci_str_eq(text_of(block, "type"), TC_STR("toolCall")) &&
-            note_call(s, text_of(block, "id"), text_of(block, "name"),
+        if (tci_str_eq(tci_json_str_member(block, "type"), TC_STR("toolCall")) &&
+            note_call(s, tci_json_str_member(block, "id"), tci_json_str_member(block, "name"),
                       tc_json_get(block, TC_STR("arguments")), NULL) < 0)
             return s->c->err.code;
     }
@@ -287,7 +284,7 @@ static int note_calls(show *s, const tc_json *message)
 static int show_missed(show *s, const tc_json *entry)
 {
     const tc_json *message = tc_json_find(entry, "/model/0");
-    if (tci_str_eq(text_of(message, "role"), TC_STR("toolResult")))
+    if (tci_str_eq(tci_json_str_member(message, "role"), TC_STR("toolResult")))
         return show_result(s, entry);
     if (!is_answer(message))
         return 0;
@@ -315,8 +312,8 @@ static int on_snapshot(show *s, const tc_json *event)
     const tc_json *tools = tc_json_get(event, TC_STR("tools"));
     for (size_t i = 0; !s->is_begun && i < tc_json_count(tools); i++) {
         const tc_json *tool = tc_json_item(tools, i);
-        const call *k = tci_map_get(&s->calls, text_of(tool, "callId"));
-        if (k != NULL && tci_str_eq(text_of(tool, "status"), TC_STR("running")))
+        const call *k = tci_map_get(&s->calls, tci_json_str_member(tool, "callId"));
+        if (k != NULL && tci_str_eq(tci_json_str_member(tool, "status"), TC_STR("running")))
             cli_say(s->c, "%.*s %.*s was under way when the session was left", TC_STR_ARG(k->name),
                     TC_STR_ARG(k->arguments));
     }
@@ -335,13 +332,15 @@ static int on_turn_start(show *s, const tc_json *event)
 
 static int on_retry(show *s, const tc_json *event)
 {
-    cli_say(s->c, "trying again soon: %.*s", TC_STR_ARG(text_of(event, "errorMessage")));
+    cli_say(s->c, "trying again soon: %.*s",
+            TC_STR_ARG(tci_json_str_member(event, "errorMessage")));
     return 0;
 }
 
 static int on_compaction(show *s, const tc_json *event)
 {
-    cli_say(s->c, "summarising what is old (%.*s)", TC_STR_ARG(text_of(event, "reason")));
+    cli_say(s->c, "summarising what is old (%.*s)",
+            TC_STR_ARG(tci_json_str_member(event, "reason")));
     return 0;
 }
 
@@ -349,8 +348,8 @@ static int on_compaction(show *s, const tc_json *event)
 static int on_submission(show *s, const tc_json *event)
 {
     const tc_json *record = tc_json_get(event, TC_STR("record"));
-    tc_str status = text_of(record, "status");
-    if (tci_str_eq(text_of(record, "type"), TC_STR("input")) &&
+    tc_str status = tci_json_str_member(record, "status");
+    if (tci_str_eq(tci_json_str_member(record, "type"), TC_STR("input")) &&
         (tci_str_eq(status, TC_STR("done")) || tci_str_eq(status, TC_STR("unanswered"))))
         s->settled = id_of(record, "id");
     return 0;
@@ -358,8 +357,8 @@ static int on_submission(show *s, const tc_json *event)
 
 static int on_task_failed(show *s, const tc_json *event)
 {
-    cli_say(s->c, "task %.*s failed: %.*s", TC_STR_ARG(text_of(event, "kind")),
-            TC_STR_ARG(text_of(event, "message")));
+    cli_say(s->c, "task %.*s failed: %.*s", TC_STR_ARG(tci_json_str_member(event, "kind")),
+            TC_STR_ARG(tci_json_str_member(event, "message")));
     return 0;
 }
 
@@ -382,7 +381,7 @@ static const struct {
 
 static int show_event(show *s, const tc_json *event)
 {
-    tc_str type = text_of(event, "type");
+    tc_str type = tci_json_str_member(event, "type");
     if (s->c->is_json) {
         tci_buf line;
         tci_buf_init(&line, TCI_BUF_MAX);

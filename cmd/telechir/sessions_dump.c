@@ -34,7 +34,7 @@ static int put_record(dump *d, tci_record_type type, tc_str json, tci_json_chang
     tci_json v, whole;
     tci_buf edited;
     tc_err *err = &d->c->err;
-    unsigned flags = TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS;
+    unsigned flags = TCI_JSON_DURABLE;
     tci_buf_init(&edited, TCI_BUF_MAX);
     int rc = tci_json_parse(json, flags, &d->arena, &v, err);
     whole = v;

@@ -23,15 +23,6 @@ typedef struct view {
     tci_tree memory; /* how the session was run: where its calls were */
 } view;
 
-static tc_str text_of(const tci_json *v, const char *key)
-{
-    tc_str s = {NULL, 0};
-    const tci_json *m = v != NULL ? tci_json_get(v, tci_str(key)) : NULL;
-    if (m != NULL)
-        (void)tci_json_as_str(m, &s);
-    return s;
-}
-
 /* Text of somebody else: it may not steer a terminal. */
 static void put_text(view *v, tc_str text)
 {
@@ -61,7 +52,7 @@ static void put_call(view *v, const tci_json *block)
 {
     const tci_json *arguments = tci_json_get(block, TC_STR("arguments"));
     tci_buf_append_str(&v->out, v->form == FORM_MARKDOWN ? TC_STR("- call `") : TC_STR("* "));
-    put_text(v, text_of(block, "name"));
+    put_text(v, tci_json_str_member(block, "name"));
     tci_buf_append_byte(&v->out, ' ');
     if (arguments != NULL)
         tci_json_put(&v->out, arguments, TCI_JSON_AS_IS);
@@ -72,7 +63,7 @@ static void put_call(view *v, const tci_json *block)
 
 static void put_block(view *v, const tci_json *block)
 {
-    tc_str type = text_of(block, "type");
+    tc_str type = tci_json_str_member(block, "type");
     if (tci_str_eq(type, TC_STR("toolCall"))) {
         put_call(v, block);
         return;
@@ -82,7 +73,7 @@ static void put_block(view *v, const tci_json *block)
         return;
     }
     bool is_thinking = tci_str_eq(type, TC_STR("thinking"));
-    tc_str text = text_of(block, is_thinking ? "thinking" : "text");
+    tc_str text = tci_json_str_member(block, is_thinking ? "thinking" : "text");
     if (is_thinking && text.len > 0)
         tci_buf_append_str(&v->out, TC_STR("(thinking) "));
     put_text(v, text);
@@ -116,7 +107,8 @@ static tc_str place_of(const view *v, const tci_json *entry, uint64_t id)
 /* What ended badly, or took time; of results also where. */
 static void put_facts(view *v, const tci_json *message, const tci_json *entry, uint64_t id)
 {
-    tc_str stop = text_of(message, "stopReason"), why = text_of(message, "errorMessage");
+    tc_str stop = tci_json_str_member(message, "stopReason"),
+           why = tci_json_str_member(message, "errorMessage");
     const tci_json *ms = tci_json_get(message, TC_STR("durationMs"));
     bool is_error = false;
     const tci_json *e = tci_json_get(message, TC_STR("isError"));
@@ -132,7 +124,7 @@ static void put_facts(view *v, const tci_json *message, const tci_json *entry, u
         }
         tci_buf_append_str(&v->out, TC_STR("]\n"));
     }
-    if (!tci_str_eq(text_of(message, "role"), TC_STR("toolResult")))
+    if (!tci_str_eq(tci_json_str_member(message, "role"), TC_STR("toolResult")))
         return;
     tc_str on = place_of(v, entry, id);
     tci_buf_append_byte(&v->out, '[');
@@ -171,7 +163,7 @@ static void put_system(view *v, const tci_json *message)
     }
     for (uint32_t i = 0; added != NULL && added->kind == TCI_JSON_ARRAY && i < added->count; i++) {
         tci_buf_append_str(&v->out, i == 0 ? TC_STR("tools: ") : TC_STR(", "));
-        put_text(v, text_of(&added->u.items[i], "name"));
+        put_text(v, tci_json_str_member(&added->u.items[i], "name"));
     }
     if (added != NULL && added->count > 0)
         tci_buf_append_byte(&v->out, '\n');
@@ -204,7 +196,7 @@ static void put_brief_result(view *v, const tci_json *message, const tci_json *e
     put_facts(v, message, entry, id);
     for (uint32_t i = 0; content != NULL && content->kind == TCI_JSON_ARRAY && i < content->count;
          i++)
-        put_lines(v, text_of(&content->u.items[i], "text"));
+        put_lines(v, tci_json_str_member(&content->u.items[i], "text"));
 }
 
 static void put_brief_call(view *v, const tci_json *block)
@@ -216,7 +208,7 @@ static void put_brief_call(view *v, const tci_json *block)
     if (is_object)
         (void)tci_json_as_str(&arguments->u.members[0].value, &first); /* else only the name */
     tci_buf_append_str(&v->out, TC_STR("  call "));
-    cli_put_name(&v->out, text_of(block, "name"));
+    cli_put_name(&v->out, tci_json_str_member(block, "name"));
     tci_buf_append_byte(&v->out, ' ');
     cli_put_name(&v->out, tci_str_sub(first, 0, tci_str_find_byte(first, '\n')));
     tci_buf_append_byte(&v->out, '\n');
@@ -224,11 +216,11 @@ static void put_brief_call(view *v, const tci_json *block)
 
 static void put_brief(view *v, const tci_json *message, const tci_json *entry, uint64_t id)
 {
-    tc_str role = text_of(message, "role");
+    tc_str role = tci_json_str_member(message, "role");
     const tci_json *content = tci_json_get(message, TC_STR("content"));
     if (tci_str_eq(role, TC_STR("toolResult"))) {
         tci_buf_append_str(&v->out, TC_STR("       "));
-        cli_put_name(&v->out, text_of(message, "toolName"));
+        cli_put_name(&v->out, tci_json_str_member(message, "toolName"));
         tci_buf_append_byte(&v->out, ' ');
         put_brief_result(v, message, entry, id);
         return;
@@ -244,11 +236,11 @@ static void put_brief(view *v, const tci_json *message, const tci_json *entry, u
     for (uint32_t i = 0; content != NULL && content->kind == TCI_JSON_ARRAY && i < content->count;
          i++) {
         const tci_json *block = &content->u.items[i];
-        if (tci_str_eq(text_of(block, "type"), TC_STR("toolCall"))) {
+        if (tci_str_eq(tci_json_str_member(block, "type"), TC_STR("toolCall"))) {
             put_brief_call(v, block);
-        } else if (tci_str_eq(text_of(block, "type"), TC_STR("text"))) {
+        } else if (tci_str_eq(tci_json_str_member(block, "type"), TC_STR("text"))) {
             tci_buf_append_str(&v->out, is_user ? TC_STR("you:   ") : TC_STR("model: "));
-            put_text(v, text_of(block, "text"));
+            put_text(v, tci_json_str_member(block, "text"));
             tci_buf_append_byte(&v->out, '\n');
         }
     }
@@ -280,7 +272,7 @@ static int put_entry(view *v, const tci_entry *e)
     }
     for (uint32_t i = 0; model != NULL && i < model->count; i++) {
         const tci_json *message = &model->u.items[i];
-        put_heading(v, who_of(text_of(message, "role")), e->id);
+        put_heading(v, who_of(tci_json_str_member(message, "role")), e->id);
         put_system(v, message);
         put_content(v, message);
         put_facts(v, message, tree, e->id);

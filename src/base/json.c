@@ -604,3 +604,12 @@ bool tci_json_as_bool(const tci_json *v, bool *ret)
     *ret = v->kind == TCI_JSON_TRUE;
     return true;
 }
+
+tc_str tci_json_str_member(const tci_json *v, const char *key)
+{
+    tc_str s = {NULL, 0};
+    const tci_json *m = tci_json_get(v, tci_str(key));
+    if (m != NULL)
+        (void)tci_json_as_str(m, &s); /* another type counts as absent */
+    return s;
+}

@@ -40,7 +40,9 @@ typedef enum tci_json_flags {
     /* A lone surrogate escape is kept (as three bytes, WTF-8) instead of refused. */
     TCI_JSON_KEEP_SURROGATES = 1 << 0,
     /* The last of equal keys wins instead of CONFLICT. */
-    TCI_JSON_LAST_KEY_WINS = 1 << 1
+    TCI_JSON_LAST_KEY_WINS = 1 << 1,
+    /* How what a session or a model holds is read: others wrote it, and nothing of it may be lost. */
+    TCI_JSON_DURABLE = TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS
 } tci_json_flags;
 
 enum { TCI_JSON_DEPTH_MAX = 127 };
@@ -60,6 +62,8 @@ bool tci_json_as_i64(const tci_json *v, int64_t *ret);
 bool tci_json_as_double(const tci_json *v, double *ret); /* any finite number */
 bool tci_json_as_str(const tci_json *v, tc_str *ret);
 bool tci_json_as_bool(const tci_json *v, bool *ret);
+/* A member that is a string; empty when v is NULL or no object, or the member absent or of another type. */
+tc_str tci_json_str_member(const tci_json *v, const char *key);
 
 /* Emitter. Strings are quoted with the short escapes \b \t \n \f \r \" \\ and \u00xx in lower case for
  * other control characters, nothing else; kept surrogates come out as \udxxx. The caller writes

@@ -70,8 +70,7 @@ static int read_json(tci_pi_in *in, tc_err *err)
     if (is_well_known(in))
         return 0;
     tc_err why;
-    if (tci_json_parse(json_of(in), TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS,
-                       &in->held->arena, &in->json, &why) < 0) {
+    if (tci_json_parse(json_of(in), TCI_JSON_DURABLE, &in->held->arena, &in->json, &why) < 0) {
         if (why.code == TC_E_NO_MEMORY || why.code == TC_E_TOO_BIG) {
             *err = why;
             return err->code;

@@ -104,8 +104,7 @@ uint32_t tci_estimate_message(tc_str message)
     uint64_t tokens = 0;
     tc_str role = {NULL, 0};
     tci_arena_init(&a, 0);
-    if (tci_json_parse(message, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, &a, &v, &err) ==
-            0 &&
+    if (tci_json_parse(message, TCI_JSON_DURABLE, &a, &v, &err) == 0 &&
         tci_json_as_str(tci_json_get(&v, TC_STR("role")), &role)) {
         const tci_json *content = tci_json_get(&v, TC_STR("content"));
         if (tci_str_eq(role, TC_STR("system")))
@@ -137,7 +136,7 @@ static uint64_t measured_tokens(const tci_message *m)
     if (usage.len == 0)
         return 0;
     tci_arena_init(&a, 0);
-    if (tci_json_parse(usage, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, &a, &v, &err) == 0)
+    if (tci_json_parse(usage, TCI_JSON_DURABLE, &a, &v, &err) == 0)
         n = tci_usage_context_tokens(&v);
     tci_arena_done(&a);
     return n;

@@ -139,8 +139,7 @@ static int put_message(void *user, tc_str message, tc_err *err)
     tc_str role = {NULL, 0};
     tci_arena_init(&a, 0);
     tci_buf_init(&part, TCI_BUF_MAX);
-    int rc =
-        tci_json_parse(message, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, &a, &v, err);
+    int rc = tci_json_parse(message, TCI_JSON_DURABLE, &a, &v, err);
     const tci_json *content = rc == 0 ? tci_json_get(&v, TC_STR("content")) : NULL;
     if (rc == 0 && tci_json_as_str(tci_json_get(&v, TC_STR("role")), &role)) {
         if (tci_str_eq(role, TC_STR("user"))) {

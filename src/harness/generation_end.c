@@ -49,8 +49,7 @@ int tci_append_assistant(tc_tx *tx, uint64_t conversation, tc_str message, uint6
                          tc_err *err)
 {
     tci_json v;
-    if (tci_json_parse(message, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, tci_tx_arena(tx),
-                       &v, err) < 0)
+    if (tci_json_parse(message, TCI_JSON_DURABLE, tci_tx_arena(tx), &v, err) < 0)
         return err->code;
     return append_parsed(tx, conversation, message, &v, ret_entry, err);
 }

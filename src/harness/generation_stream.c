@@ -48,8 +48,7 @@ static const char *text_member(const block *b)
 static int parse(stream *s, tc_str json, tci_json *ret, tc_err *err)
 {
     tci_arena_clear(&s->arena); /* the tree has its own copies */
-    return tci_json_parse(json, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, &s->arena, ret,
-                          err);
+    return tci_json_parse(json, TCI_JSON_DURABLE, &s->arena, ret, err);
 }
 
 static int take_block(stream *s, const tc_model_event *e, tc_err *err)
@@ -140,7 +139,7 @@ static int take_start(stream *s, const tc_model_event *e, tc_err *err)
     static const tci_json empty = {.kind = TCI_JSON_ARRAY};
     tci_tree begun;
     tci_step path[3];
-    if (tci_tree_parse(e->json, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, &begun, err) < 0)
+    if (tci_tree_parse(e->json, TCI_JSON_DURABLE, &begun, err) < 0)
         return err->code;
     tci_tree_done(&s->message);
     s->message = begun;

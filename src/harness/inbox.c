@@ -115,7 +115,7 @@ int tci_append_input(tc_tx *tx, uint64_t conversation, tc_str content, tc_str en
     if (entry.len == 0) {
         tci_buf_append_str(&b, TC_STR("\"pi.user\""));
     } else {
-        rc = tci_json_parse(entry, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, &a, &v, err);
+        rc = tci_json_parse(entry, TCI_JSON_DURABLE, &a, &v, err);
         const tci_json *kind = rc == 0 ? tci_json_get(&v, TC_STR("kind")) : NULL;
         const tci_json *data = rc == 0 ? tci_json_get(&v, TC_STR("data")) : NULL;
         if (kind != NULL)
@@ -237,8 +237,7 @@ static int place_write(tc_tx *tx, tci_boundary *b, const picked *p, tc_err *err)
     static const tc_settlement stale = {.reason = {"stale", 5}};
     tci_json draft;
     uint64_t entry, head;
-    if (tci_json_parse(p->entry, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS,
-                       tci_tx_arena(tx), &draft, err) < 0)
+    if (tci_json_parse(p->entry, TCI_JSON_DURABLE, tci_tx_arena(tx), &draft, err) < 0)
         return err->code;
     if (tci_is_stale(b, &draft))
         return tc_tx_settle_submission(tx, p->id, &stale, err);

@@ -209,8 +209,7 @@ static int stage_memo(tc_task *t, tc_tx *tx, tc_str name, tc_str value, tc_err *
     tci_buf b;
     tci_arena_init(&a, 0);
     tci_buf_init(&b, TCI_BUF_MAX);
-    int rc =
-        tci_json_parse(value, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, &a, &tree, err);
+    int rc = tci_json_parse(value, TCI_JSON_DURABLE, &a, &tree, err);
     if (rc < 0)
         rc = tc_err_recode(err, TC_E_INVALID);
     const tci_json *memos = tci_json_get(t->live->tree, TC_STR("memos"));

@@ -67,8 +67,7 @@ static bool is_same_checkpoint(const tci_live *live, const passed *p)
     tc_err err;
     tci_arena_init(&a, 0);
     bool is_same =
-        tci_json_parse(tci_buf_str(&p->checkpoint),
-                       TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, &a, &before, &err) == 0 &&
+        tci_json_parse(tci_buf_str(&p->checkpoint), TCI_JSON_DURABLE, &a, &before, &err) == 0 &&
         tci_json_equal(tci_json_get(live->state, TC_STR("checkpoint")), &before);
     tci_arena_done(&a);
     return is_same;

@@ -288,8 +288,7 @@ static bool is_outcome(const tc_next *next)
 static int check_text(tc_str text, bool is_live, tci_arena *a, tci_json *ret_tree, tc_err *err)
 {
     tc_str phase;
-    if (tci_json_parse(text, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, a, ret_tree, err) <
-        0) {
+    if (tci_json_parse(text, TCI_JSON_DURABLE, a, ret_tree, err) < 0) {
         (void)tc_err_recode(err, TC_E_INVALID);
         return tc_err_wrap(err, "a state of a task");
     }

@@ -158,7 +158,7 @@ int tc_tool_details(tc_tool_api *api, tc_str json, tc_err *err)
     tci_buf b;
     tci_arena_init(&a, 0);
     tci_buf_init(&b, TCI_BUF_MAX);
-    int rc = tci_json_parse(json, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, &a, &v, err);
+    int rc = tci_json_parse(json, TCI_JSON_DURABLE, &a, &v, err);
     if (rc == 0) {
         tci_json_put(&b, &v, TCI_JSON_AS_IS);
         rc = tci_buf_error(&b, err);

@@ -197,8 +197,7 @@ static int show_arguments(const tci_tool_call *call, tc_doc *live, const tci_spo
              at = tci_spot_member(slot, "arguments");
     if (!call->is_nested || tc_json_find(tc_doc_value(live), parent.text) == NULL)
         return 0;
-    if (tci_json_parse(arguments, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, a, &v, err) <
-        0)
+    if (tci_json_parse(arguments, TCI_JSON_DURABLE, a, &v, err) < 0)
         return err->code;
     if (call->arguments != NULL && tci_json_equal(&v, call->arguments))
         return 0;

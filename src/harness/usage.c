@@ -127,7 +127,7 @@ int tci_usage_record(tc_tx *tx, uint64_t conversation, tc_str bucket, tc_str key
     tci_buf_init(&pointer, TCI_BUF_MAX);
     tci_buf_init(&sum, TCI_BUF_MAX);
     tci_json v;
-    int rc = tci_json_parse(usage, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, &a, &v, err);
+    int rc = tci_json_parse(usage, TCI_JSON_DURABLE, &a, &v, err);
     if (rc == 0 && v.kind == TCI_JSON_OBJECT) {
         tci_buf_append_byte(&pointer, '/');
         tci_buf_append_str(&pointer, bucket);

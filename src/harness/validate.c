@@ -50,8 +50,7 @@ int tci_validate_arguments(tc_str name, tc_str schema, const tci_json *arguments
     tci_json parsed = {.kind = TCI_JSON_OBJECT};
     tci_checker c;
     tci_buf b;
-    if (schema.len > 0 && tci_json_parse(schema, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS,
-                                         a, &parsed, err) < 0)
+    if (schema.len > 0 && tci_json_parse(schema, TCI_JSON_DURABLE, a, &parsed, err) < 0)
         return tc_err_wrap(err, "schema of tool '%.*s'", TC_STR_ARG(name));
     const tci_json *v = arguments;
     if (v->kind == TCI_JSON_OBJECT)
@@ -94,8 +93,7 @@ int tci_validate_output(tc_str name, tc_str schema, const tci_json *output, bool
     if (output == NULL)
         return tci_arena_printf(a, ret_problem, err, "Tool %.*s returned no structuredOutput",
                                 TC_STR_ARG(name));
-    if (tci_json_parse(schema, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, a, &parsed, err) <
-        0)
+    if (tci_json_parse(schema, TCI_JSON_DURABLE, a, &parsed, err) < 0)
         return tc_err_wrap(err, "schema of tool '%.*s'", TC_STR_ARG(name));
     tci_checker_init(&c, a, &parsed);
     tci_check(&c, output, &parsed, (tc_str){0});

@@ -6,6 +6,7 @@
 #include "llm/llm_int.h"
 
 #include "base/num.h"
+#include "plat/clock.h"
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -323,4 +324,26 @@ void tci_answer_fail(tci_answer *a, const char *stop_reason, const char *fmt, ..
     tc_err ignored;
     if (tci_arena_dup(a->arena, tci_str(text), &a->error_message, &ignored) < 0)
         a->error_message = TC_STR("out of memory");
+}
+
+bool tci_pause_ms(tc_ctx *ctx, const tc_model_sink *sink, int64_t ms)
+{
+    int64_t end = tci_clock_mono_ns() + ms * 1000000;
+    tci_wake unused = {0}, *wake = ctx != NULL ? tci_ctx_wake(ctx) : &unused;
+    while (true) {
+        unsigned seen = tci_wake_count(wake);
+        tc_err ignored;
+        if (tci_ctx_check(ctx, &ignored) < 0)
+            return false;
+        int64_t tick_ms = sink != NULL && sink->on_tick != NULL ? sink->on_tick(sink->user) : -1;
+        int64_t now = tci_clock_mono_ns(), until = end;
+        if (now >= end)
+            return true;
+        if (tick_ms >= 0 && now + tick_ms * 1000000 < until)
+            until = now + tick_ms * 1000000;
+        int64_t deadline = tci_ctx_deadline_ns(ctx);
+        if (deadline != 0 && deadline < until)
+            until = deadline;
+        tci_wake_wait(wake, seen, until);
+    }
 }

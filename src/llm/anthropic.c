@@ -10,8 +10,6 @@
 
 enum { DEFAULT_MAX_TOKENS = 8192, ANSWER_MIN = 1024, CALL_ID_MAX = 64 };
 
-static const tc_str no_image = {"(image omitted: model does not support images)", 46};
-
 /* ---- the request ---- */
 
 static void put_cache_control(tci_buf *b, tc_cache_retention retention)
@@ -45,8 +43,8 @@ static void put_image(tci_buf *b, bool *first, const tci_json *image)
     bool first_member = false;
     comma(b, first);
     tci_buf_append_str(b, TC_STR("{\"type\":\"image\",\"source\":{\"type\":\"base64\""));
-    tci_json_put_member(b, &first_member, "media_type", tci_text_member(image, "mimeType"));
-    tci_json_put_member(b, &first_member, "data", tci_text_member(image, "data"));
+    tci_json_put_member(b, &first_member, "media_type", tci_json_str_member(image, "mimeType"));
+    tci_json_put_member(b, &first_member, "data", tci_json_str_member(image, "data"));
     tci_buf_append_str(b, TC_STR("}}"));
 }
 
@@ -62,7 +60,7 @@ static void put_content(tci_buf *b, const tci_json *content, const tc_model *mod
         if (is_image && !is_remark)
             put_image(b, &first, part);
         else if (!is_remark || !was_remark)
-            put_text(b, &first, is_remark ? no_image : tci_text_member(part, "text"));
+            put_text(b, &first, is_remark ? TCI_NO_IMAGE : tci_json_str_member(part, "text"));
         was_remark = is_remark;
     }
     if (first)
@@ -90,8 +88,8 @@ static void put_call(tci_buf *b, bool *first, const tci_json *call)
     const tci_json *input = tci_json_get(call, TC_STR("arguments"));
     comma(b, first);
     tci_buf_append_str(b, TC_STR("{\"type\":\"tool_use\",\"id\":"));
-    put_call_id(b, tci_text_member(call, "id"));
-    tci_json_put_member(b, &first_member, "name", tci_text_member(call, "name"));
+    put_call_id(b, tci_json_str_member(call, "id"));
+    tci_json_put_member(b, &first_member, "name", tci_json_str_member(call, "name"));
     tci_buf_append_str(b, TC_STR(",\"input\":"));
     if (input != NULL && input->kind == TCI_JSON_OBJECT)
         tci_json_put(b, input, TCI_JSON_AS_IS);
@@ -105,7 +103,7 @@ static void put_thinking(tci_buf *b, bool *first, const tci_json *block, bool is
 {
     bool is_redacted = false, first_member = false;
     const tci_json *redacted = tci_json_get(block, TC_STR("redacted"));
-    tc_str signature = tci_text_member(block, "thinkingSignature");
+    tc_str signature = tci_json_str_member(block, "thinkingSignature");
     if (redacted != NULL)
         (void)tci_json_as_bool(redacted, &is_redacted);
     if (!is_own)
@@ -116,11 +114,11 @@ static void put_thinking(tci_buf *b, bool *first, const tci_json *block, bool is
         tci_json_put_member(b, &first_member, "data", signature);
         tci_buf_append_byte(b, '}');
     } else if (signature.len == 0) {
-        put_text(b, first, tci_text_member(block, "thinking"));
+        put_text(b, first, tci_json_str_member(block, "thinking"));
     } else {
         comma(b, first);
         tci_buf_append_str(b, TC_STR("{\"type\":\"thinking\""));
-        tci_json_put_member(b, &first_member, "thinking", tci_text_member(block, "thinking"));
+        tci_json_put_member(b, &first_member, "thinking", tci_json_str_member(block, "thinking"));
         tci_json_put_member(b, &first_member, "signature", signature);
         tci_buf_append_byte(b, '}');
     }
@@ -137,7 +135,7 @@ static bool put_assistant(tci_buf *b, const tci_json *message, const tc_model *m
          i++) {
         const tci_json *block = &content->u.items[i];
         if (tci_is_type(block, "text"))
-            put_text(b, &first, tci_text_member(block, "text"));
+            put_text(b, &first, tci_json_str_member(block, "text"));
         else if (tci_is_type(block, "thinking"))
             put_thinking(b, &first, block, is_own);
         else if (tci_is_type(block, "toolCall"))
@@ -156,7 +154,7 @@ static void put_result(tci_buf *b, const tci_json *message, const tc_model *mode
     if (e != NULL)
         (void)tci_json_as_bool(e, &is_error);
     tci_buf_append_str(b, TC_STR("{\"type\":\"tool_result\",\"tool_use_id\":"));
-    put_call_id(b, tci_text_member(message, "toolCallId"));
+    put_call_id(b, tci_json_str_member(message, "toolCallId"));
     tci_buf_append_str(b, TC_STR(",\"content\":"));
     put_content(b, tci_json_get(message, TC_STR("content")), model);
     tci_buf_append_str(b,
@@ -170,7 +168,7 @@ static void put_user(tci_buf *b, const tci_json *message, const tc_model *model)
     if (content != NULL && content->kind == TCI_JSON_ARRAY)
         put_content(b, content, model);
     else
-        tci_json_put_str(b, tci_text_member(message, "content"));
+        tci_json_put_str(b, tci_json_str_member(message, "content"));
     tci_buf_append_byte(b, '}');
 }
 
@@ -211,8 +209,9 @@ static void put_tools(tci_buf *b, const tci_transcript *t, tc_cache_retention re
         bool first = true;
         const tci_json *schema = tci_json_get(t->tools[i], TC_STR("parameters"));
         tci_buf_append_str(b, i > 0 ? TC_STR(",{") : TC_STR("{"));
-        tci_json_put_member(b, &first, "name", tci_text_member(t->tools[i], "name"));
-        tci_json_put_member(b, &first, "description", tci_text_member(t->tools[i], "description"));
+        tci_json_put_member(b, &first, "name", tci_json_str_member(t->tools[i], "name"));
+        tci_json_put_member(b, &first, "description",
+                            tci_json_str_member(t->tools[i], "description"));
         tci_json_put_key(b, &first, TC_STR("input_schema"));
         if (schema != NULL)
             tci_json_put(b, schema, TCI_JSON_AS_IS);
@@ -269,7 +268,7 @@ static void put_metadata(tci_buf *b, bool *first, tc_str metadata)
     tci_arena_init(&a, 0);
     tc_str user = {NULL, 0};
     if (metadata.len > 0 && tci_json_parse(metadata, 0, &a, &v, &ignored) == 0)
-        user = tci_text_member(&v, "user_id");
+        user = tci_json_str_member(&v, "user_id");
     if (user.len > 0) {
         bool first_member = true;
         tci_json_put_key(b, first, TC_STR("metadata"));
@@ -345,8 +344,8 @@ static int on_message_start(tci_answer *a, const tci_json *event, tc_err *err)
     if (message == NULL || message->kind != TCI_JSON_OBJECT)
         return 0;
     take_usage(a, tci_json_get(message, TC_STR("usage")));
-    if (tci_arena_dup(a->arena, tci_text_member(message, "id"), &a->response_id, err) < 0 ||
-        tci_arena_dup(a->arena, tci_text_member(message, "model"), &a->response_model, err) < 0)
+    if (tci_arena_dup(a->arena, tci_json_str_member(message, "id"), &a->response_id, err) < 0 ||
+        tci_arena_dup(a->arena, tci_json_str_member(message, "model"), &a->response_model, err) < 0)
         return err->code;
     return tci_answer_tell(a, err);
 }
@@ -366,12 +365,12 @@ static int on_block_start(tci_answer *a, const tci_json *event, tc_err *err)
     if (block == NULL)
         return 0;
     if (tci_is_type(block, "tool_use"))
-        return tci_answer_block(a, TCI_BLOCK_CALL, key, tci_text_member(block, "id"),
-                                tci_text_member(block, "name"), &made, err);
+        return tci_answer_block(a, TCI_BLOCK_CALL, key, tci_json_str_member(block, "id"),
+                                tci_json_str_member(block, "name"), &made, err);
     if (tci_is_type(block, "text")) {
         if (tci_answer_block(a, TCI_BLOCK_TEXT, key, none, none, &made, err) < 0)
             return err->code;
-        return tci_answer_text(a, made, tci_text_member(block, "text"), err);
+        return tci_answer_text(a, made, tci_json_str_member(block, "text"), err);
     }
     bool is_redacted = tci_is_type(block, "redacted_thinking");
     if (!is_redacted && !tci_is_type(block, "thinking"))
@@ -380,8 +379,8 @@ static int on_block_start(tci_answer *a, const tci_json *event, tc_err *err)
         return err->code;
     made->is_redacted = is_redacted;
     if (is_redacted)
-        tci_buf_append_str(&made->signature, tci_text_member(block, "data"));
-    return tci_answer_text(a, made, tci_text_member(block, "thinking"), err);
+        tci_buf_append_str(&made->signature, tci_json_str_member(block, "data"));
+    return tci_answer_text(a, made, tci_json_str_member(block, "thinking"), err);
 }
 
 static int on_block_delta(tci_answer *a, const tci_json *event, tc_err *err)
@@ -401,12 +400,12 @@ static int on_block_delta(tci_answer *a, const tci_json *event, tc_err *err)
             continue;
         tci_block *block = tci_answer_find(a, kinds[i].kind, key);
         return block != NULL
-                   ? tci_answer_text(a, block, tci_text_member(delta, kinds[i].member), err)
+                   ? tci_answer_text(a, block, tci_json_str_member(delta, kinds[i].member), err)
                    : 0;
     }
     tci_block *thinking = tci_answer_find(a, TCI_BLOCK_THINKING, key);
     if (thinking != NULL && tci_is_type(delta, "signature_delta"))
-        tci_buf_append_str(&thinking->signature, tci_text_member(delta, "signature"));
+        tci_buf_append_str(&thinking->signature, tci_json_str_member(delta, "signature"));
     return thinking != NULL ? tci_buf_error(&thinking->signature, err) : 0;
 }
 
@@ -431,7 +430,7 @@ static int on_message_delta(tci_answer *a, const tci_json *event, tc_err *err)
                  {"tool_use", "toolUse"}};
     const tci_json *delta = tci_json_get(event, TC_STR("delta"));
     take_usage(a, tci_json_get(event, TC_STR("usage")));
-    tc_str reason = delta != NULL ? tci_text_member(delta, "stop_reason") : (tc_str){NULL, 0};
+    tc_str reason = delta != NULL ? tci_json_str_member(delta, "stop_reason") : (tc_str){NULL, 0};
     if (reason.len == 0)
         return tci_answer_tell(a, err);
     if (tci_arena_dup(a->arena, reason, &a->raw_stop_reason, err) < 0)
@@ -450,8 +449,8 @@ static int on_error(tci_answer *a, const tci_json *event, tc_err *err)
     (void)err;
     const tci_json *error = tci_json_get(event, TC_STR("error"));
     tc_str none = TC_STR("unknown");
-    tc_str type = error != NULL ? tci_text_member(error, "type") : none;
-    tc_str message = error != NULL ? tci_text_member(error, "message") : none;
+    tc_str type = error != NULL ? tci_json_str_member(error, "type") : none;
+    tc_str message = error != NULL ? tci_json_str_member(error, "message") : none;
     tci_answer_fail(a, "error", "%.*s: %.*s", TC_STR_ARG(type), TC_STR_ARG(message));
     return 0;
 }
@@ -472,8 +471,7 @@ static int on_event(tci_answer *a, tc_str name, tc_str data, tc_err *err)
     tc_err bad;
     int rc = 0;
     tci_arena_init(&arena, 0);
-    if (tci_json_parse(data, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, &arena, &event,
-                       &bad) < 0) {
+    if (tci_json_parse(data, TCI_JSON_DURABLE, &arena, &event, &bad) < 0) {
         tci_answer_fail(a, "error", "server error: an event of the answer is not JSON");
     } else {
         for (size_t i = 0; i < sizeof events / sizeof events[0]; i++) {

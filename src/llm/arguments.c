@@ -11,7 +11,7 @@ static bool is_object(tc_str text)
     tci_json v;
     tc_err ignored;
     tci_arena_init(&a, 0);
-    unsigned flags = TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS;
+    unsigned flags = TCI_JSON_DURABLE;
     bool ok = tci_json_parse(text, flags, &a, &v, &ignored) == 0 && v.kind == TCI_JSON_OBJECT;
     tci_arena_done(&a);
     return ok;

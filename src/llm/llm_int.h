@@ -65,6 +65,8 @@ int tci_answer_end_blocks(tci_answer *a, tc_err *err) TC_CHECKED; /* all that ar
 int tci_answer_tell(tci_answer *a, tc_err *err) TC_CHECKED;
 /* It ended badly: "error" or "aborted" and why; the first reason stays. */
 void tci_answer_fail(tci_answer *a, const char *stop_reason, const char *fmt, ...) TC_PRINTF(3, 4);
+/* Let time pass, with the sink's ticks (NULL: none). false: cancelled, or the context's time is up. */
+bool tci_pause_ms(tc_ctx *ctx, const tc_model_sink *sink, int64_t ms);
 /* The message as it is now, whole. */
 void tci_answer_put(tci_buf *b, const tci_answer *a);
 
@@ -87,8 +89,9 @@ typedef struct tci_transcript {
 int tci_transcript_of(const tci_json *messages, tci_arena *arena, tci_transcript *ret,
                       tc_err *err) TC_CHECKED;
 
-tc_str tci_role_of(const tci_json *message);                /* "user"; empty when it has none */
-tc_str tci_text_member(const tci_json *v, const char *key); /* empty when it is no string */
+/* What stands where an image was that the model cannot see. */
+#define TCI_NO_IMAGE TC_STR("(image omitted: model does not support images)")
+tc_str tci_role_of(const tci_json *message); /* "user"; empty when it has none */
 bool tci_is_type(const tci_json *block, const char *type);
 /* Was the message made by this very model over this api? */
 bool tci_is_own(const tci_json *message, const tc_model *model, const char *api);

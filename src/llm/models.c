@@ -120,11 +120,11 @@ tc_str tci_error_text(tc_str body, tci_arena *arena)
         const tci_json *error = tci_json_get(&v, TC_STR("error"));
         tc_str text = {NULL, 0};
         if (error != NULL && error->kind == TCI_JSON_OBJECT)
-            text = tci_text_member(error, "message");
+            text = tci_json_str_member(error, "message");
         else if (error != NULL)
-            text = tci_text_member(&v, "error");
+            text = tci_json_str_member(&v, "error");
         if (text.len == 0)
-            text = tci_text_member(&v, "message");
+            text = tci_json_str_member(&v, "message");
         if (text.len > 0)
             return text;
     }
@@ -159,22 +159,6 @@ static int64_t retry_delay(const tci_exchange_end *end, const tc_model_request *
     return delay - delay * random / 1024; /* up to a quarter less */
 }
 
-static bool wait_to_retry(tc_ctx *ctx, int64_t ms)
-{
-    tci_wake unused = {0}, *wake = ctx != NULL ? tci_ctx_wake(ctx) : &unused;
-    int64_t end = tci_clock_mono_ns() + ms * 1000000, deadline = tci_ctx_deadline_ns(ctx);
-    tc_err ignored;
-    if (deadline != 0 && deadline < end)
-        end = deadline;
-    while (tci_clock_mono_ns() < end) {
-        unsigned seen = tci_wake_count(wake);
-        if (tci_ctx_check(ctx, &ignored) < 0)
-            return false;
-        tci_wake_wait(wake, seen, end);
-    }
-    return tci_ctx_check(ctx, &ignored) == 0;
-}
-
 /* Did anything of the answer arrive? Then it cannot be asked for again as if nothing had. */
 static bool has_begun(const tci_answer *a)
 {
@@ -199,7 +183,7 @@ static int ask_server(models *m, tc_ctx *ctx, const tc_model_request *request,
             return 0;
         }
         int64_t delay = has_begun(a) ? -1 : retry_delay(&end, request, attempt, a);
-        if (delay >= 0 && wait_to_retry(ctx, delay))
+        if (delay >= 0 && tci_pause_ms(ctx, NULL, delay))
             continue;
         if (delay >= 0)
             tci_answer_fail(a, "aborted", "the request was aborted");
@@ -263,8 +247,7 @@ static int build_and_ask(models *m, provider *p, tc_ctx *ctx, const tc_model_req
 {
     tci_json messages;
     tci_transcript t;
-    if (tci_json_parse(request->messages, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, arena,
-                       &messages, err) < 0 ||
+    if (tci_json_parse(request->messages, TCI_JSON_DURABLE, arena, &messages, err) < 0 ||
         tci_transcript_of(&messages, arena, &t, err) < 0)
         return tc_err_wrap(err, "messages");
     if (p->key_header.len == 0 && m->base_url == NULL) {

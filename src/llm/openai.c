@@ -7,8 +7,6 @@
 
 #define API "openai-completions"
 
-static const tc_str no_image = {"(image omitted: model does not support images)", 46};
-
 /* ---- the request ---- */
 
 static void put_image(tci_buf *b, const tci_json *image)
@@ -17,9 +15,9 @@ static void put_image(tci_buf *b, const tci_json *image)
     tci_buf url;
     tci_buf_init(&url, TCI_BUF_MAX);
     tci_buf_append_str(&url, TC_STR("data:"));
-    tci_buf_append_str(&url, tci_text_member(image, "mimeType"));
+    tci_buf_append_str(&url, tci_json_str_member(image, "mimeType"));
     tci_buf_append_str(&url, TC_STR(";base64,"));
-    tci_buf_append_str(&url, tci_text_member(image, "data"));
+    tci_buf_append_str(&url, tci_json_str_member(image, "data"));
     tci_json_put_str(b, tci_buf_str(&url));
     if (!tci_buf_ok(&url))
         b->failed = url.failed;
@@ -51,7 +49,7 @@ static void put_user_parts(tci_buf *b, const tci_json *content, const tc_model *
         if (is_image && !is_remark)
             put_image(b, part);
         else
-            put_text_part(b, is_remark ? no_image : tci_text_member(part, "text"));
+            put_text_part(b, is_remark ? TCI_NO_IMAGE : tci_json_str_member(part, "text"));
     }
     tci_buf_append_byte(b, ']');
 }
@@ -63,7 +61,7 @@ static void put_user(tci_buf *b, const tci_json *message, const tc_model *model)
     if (content != NULL && content->kind == TCI_JSON_ARRAY)
         put_user_parts(b, content, model);
     else
-        tci_json_put_str(b, tci_text_member(message, "content"));
+        tci_json_put_str(b, tci_json_str_member(message, "content"));
     tci_buf_append_byte(b, '}');
 }
 
@@ -74,7 +72,7 @@ static void put_all_text(tci_buf *out, const tci_json *content)
          i++) {
         const tci_json *part = &content->u.items[i];
         if (tci_is_type(part, "text"))
-            tci_buf_append_str(out, tci_text_member(part, "text"));
+            tci_buf_append_str(out, tci_json_str_member(part, "text"));
     }
 }
 
@@ -82,10 +80,10 @@ static void put_call(tci_buf *b, const tci_json *call)
 {
     bool first = true;
     tci_buf_append_byte(b, '{');
-    tci_json_put_member(b, &first, "id", tci_text_member(call, "id"));
+    tci_json_put_member(b, &first, "id", tci_json_str_member(call, "id"));
     tci_json_put_member(b, &first, "type", TC_STR("function"));
     tci_buf_append_str(b, TC_STR(",\"function\":{\"name\":"));
-    tci_json_put_str(b, tci_text_member(call, "name"));
+    tci_json_put_str(b, tci_json_str_member(call, "name"));
     tci_buf_append_str(b, TC_STR(",\"arguments\":"));
     const tci_json *arguments = tci_json_get(call, TC_STR("arguments"));
     tci_buf text;
@@ -161,7 +159,7 @@ static void put_result_text(tci_buf *out, const tci_json *content)
         if (!first)
             tci_buf_append_byte(out, '\n');
         first = false;
-        tci_buf_append_str(out, tci_text_member(&content->u.items[i], "text"));
+        tci_buf_append_str(out, tci_json_str_member(&content->u.items[i], "text"));
     }
 }
 
@@ -175,13 +173,13 @@ static void put_result(tci_buf *b, const tci_json *message, const tc_model *mode
     if (text.len == 0) {
         tc_str instead = TC_STR("(no tool output)");
         if (has_image(content))
-            instead = model->takes_images ? TC_STR("(see attached image)") : no_image;
+            instead = model->takes_images ? TC_STR("(see attached image)") : TCI_NO_IMAGE;
         tci_buf_append_str(&text, instead);
     }
     tci_buf_append_byte(b, '{');
     tci_json_put_member(b, &first, "role", TC_STR("tool"));
     tci_json_put_member(b, &first, "content", tci_buf_str(&text));
-    tci_json_put_member(b, &first, "tool_call_id", tci_text_member(message, "toolCallId"));
+    tci_json_put_member(b, &first, "tool_call_id", tci_json_str_member(message, "toolCallId"));
     tci_buf_append_byte(b, '}');
     if (!tci_buf_ok(&text))
         b->failed = text.failed;
@@ -256,8 +254,9 @@ static void put_tools(tci_buf *b, const tci_transcript *t)
         if (i > 0)
             tci_buf_append_byte(b, ',');
         tci_buf_append_str(b, TC_STR("{\"type\":\"function\",\"function\":{"));
-        tci_json_put_member(b, &first, "name", tci_text_member(t->tools[i], "name"));
-        tci_json_put_member(b, &first, "description", tci_text_member(t->tools[i], "description"));
+        tci_json_put_member(b, &first, "name", tci_json_str_member(t->tools[i], "name"));
+        tci_json_put_member(b, &first, "description",
+                            tci_json_str_member(t->tools[i], "description"));
         tci_json_put_key(b, &first, TC_STR("parameters"));
         if (parameters != NULL)
             tci_json_put(b, parameters, TCI_JSON_AS_IS);
@@ -377,27 +376,28 @@ static int add_call(tci_answer *a, const tci_json *call, size_t position, tc_err
     const tci_json *function = tci_json_get(call, TC_STR("function"));
     tci_block *block = tci_answer_find(a, TCI_BLOCK_CALL, (int64_t)(index & INT32_MAX));
     if (block == NULL) {
-        tc_str name = function != NULL ? tci_text_member(function, "name") : (tc_str){NULL, 0};
+        tc_str name = function != NULL ? tci_json_str_member(function, "name") : (tc_str){NULL, 0};
         if (tci_answer_block(a, TCI_BLOCK_CALL, (int64_t)(index & INT32_MAX),
-                             tci_text_member(call, "id"), name, &block, err) < 0)
+                             tci_json_str_member(call, "id"), name, &block, err) < 0)
             return err->code;
     }
-    return function != NULL ? tci_answer_text(a, block, tci_text_member(function, "arguments"), err)
-                            : 0;
+    return function != NULL
+               ? tci_answer_text(a, block, tci_json_str_member(function, "arguments"), err)
+               : 0;
 }
 
 static int take_delta(tci_answer *a, const tci_json *delta, tc_err *err)
 {
     static const char *const thinking[] = {"reasoning_content", "reasoning", "reasoning_text"};
     for (size_t i = 0; i < 3; i++) {
-        tc_str text = tci_text_member(delta, thinking[i]);
+        tc_str text = tci_json_str_member(delta, thinking[i]);
         if (text.len == 0)
             continue;
         if (add_text(a, TCI_BLOCK_THINKING, text, thinking[i], err) < 0)
             return err->code;
         break;
     }
-    if (add_text(a, TCI_BLOCK_TEXT, tci_text_member(delta, "content"), "", err) < 0)
+    if (add_text(a, TCI_BLOCK_TEXT, tci_json_str_member(delta, "content"), "", err) < 0)
         return err->code;
     const tci_json *calls = tci_json_get(delta, TC_STR("tool_calls"));
     for (uint32_t i = 0; calls != NULL && calls->kind == TCI_JSON_ARRAY && i < calls->count; i++) {
@@ -432,12 +432,12 @@ static int take_chunk(tci_answer *a, const tci_json *chunk, tc_err *err)
 {
     const tci_json *error = tci_json_get(chunk, TC_STR("error"));
     if (error != NULL && error->kind == TCI_JSON_OBJECT) {
-        tci_answer_fail(a, "error", "%.*s", TC_STR_ARG(tci_text_member(error, "message")));
+        tci_answer_fail(a, "error", "%.*s", TC_STR_ARG(tci_json_str_member(error, "message")));
         return 0;
     }
     if (a->response_id.len == 0 &&
-        (tci_arena_dup(a->arena, tci_text_member(chunk, "id"), &a->response_id, err) < 0 ||
-         tci_arena_dup(a->arena, tci_text_member(chunk, "model"), &a->response_model, err) < 0))
+        (tci_arena_dup(a->arena, tci_json_str_member(chunk, "id"), &a->response_id, err) < 0 ||
+         tci_arena_dup(a->arena, tci_json_str_member(chunk, "model"), &a->response_model, err) < 0))
         return err->code;
     const tci_json *usage = tci_json_get(chunk, TC_STR("usage"));
     if (usage != NULL && usage->kind == TCI_JSON_OBJECT) {
@@ -451,7 +451,7 @@ static int take_chunk(tci_answer *a, const tci_json *chunk, tc_err *err)
     const tci_json *choice = &choices->u.items[0], *delta = tci_json_get(choice, TC_STR("delta"));
     if (delta != NULL && delta->kind == TCI_JSON_OBJECT && take_delta(a, delta, err) < 0)
         return err->code;
-    tc_str reason = tci_text_member(choice, "finish_reason");
+    tc_str reason = tci_json_str_member(choice, "finish_reason");
     return reason.len > 0 ? take_finish(a, reason, err) : 0;
 }
 
@@ -465,8 +465,7 @@ static int on_event(tci_answer *a, tc_str name, tc_str data, tc_err *err)
     tc_err bad;
     tci_arena_init(&arena, 0);
     int rc = 0;
-    if (tci_json_parse(data, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, &arena, &chunk,
-                       &bad) < 0 ||
+    if (tci_json_parse(data, TCI_JSON_DURABLE, &arena, &chunk, &bad) < 0 ||
         chunk.kind != TCI_JSON_OBJECT)
         tci_answer_fail(a, "error", "server error: an event of the answer is not JSON");
     else

@@ -7,7 +7,6 @@
  * delay_ms passes before the first word, and text comes in pieces. The asking thread. */
 #include "llm/llm_int.h"
 
-#include "plat/clock.h"
 #include "plat/file.h"
 
 enum { SCRIPT_MAX = 64 * 1024 * 1024, PIECE = 24 };
@@ -118,37 +117,12 @@ static size_t turn_of(const tc_model_request *request, tci_arena *arena)
     tci_json messages;
     tc_err ignored;
     size_t n = 0;
-    if (tci_json_parse(request->messages, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, arena,
-                       &messages, &ignored) < 0 ||
+    if (tci_json_parse(request->messages, TCI_JSON_DURABLE, arena, &messages, &ignored) < 0 ||
         messages.kind != TCI_JSON_ARRAY)
         return 0;
     for (uint32_t i = 0; i < messages.count; i++)
         n += tci_str_eq(tci_role_of(&messages.u.items[i]), TC_STR("assistant")) ? 1 : 0;
     return n;
-}
-
-/* false: cancelled meanwhile. */
-static bool pause_ms(tc_ctx *ctx, const tci_answer *a, int64_t ms)
-{
-    int64_t end = tci_clock_mono_ns() + ms * 1000000;
-    tci_wake unused = {0}, *wake = ctx != NULL ? tci_ctx_wake(ctx) : &unused;
-    while (true) {
-        unsigned seen = tci_wake_count(wake);
-        tc_err ignored;
-        if (tci_ctx_check(ctx, &ignored) < 0)
-            return false;
-        int64_t tick_ms =
-            a->sink != NULL && a->sink->on_tick != NULL ? a->sink->on_tick(a->sink->user) : -1;
-        int64_t now = tci_clock_mono_ns(), until = end;
-        if (now >= end)
-            return true;
-        if (tick_ms >= 0 && now + tick_ms * 1000000 < until)
-            until = now + tick_ms * 1000000;
-        int64_t deadline = tci_ctx_deadline_ns(ctx);
-        if (deadline != 0 && deadline < until)
-            until = deadline;
-        tci_wake_wait(wake, seen, until);
-    }
 }
 
 static int play_text(tci_answer *a, tci_block_kind kind, tc_str text, tc_ctx *ctx, tc_err *err)
@@ -166,7 +140,7 @@ static int play_text(tci_answer *a, tci_block_kind kind, tc_str text, tc_ctx *ct
         if (tci_answer_text(a, block, tci_str_sub(text, at, n), err) < 0)
             return err->code;
         at += n;
-        if (a->sink != NULL && !pause_ms(ctx, a, 0))
+        if (a->sink != NULL && !tci_pause_ms(ctx, a->sink, 0))
             return 0;
     }
     return tci_answer_end_block(a, block, err);
@@ -178,8 +152,8 @@ static int play_calls(tci_answer *a, const tci_json *calls, tc_err *err)
         const tci_json *call = &calls->u.items[i];
         const tci_json *arguments = tci_json_get(call, TC_STR("arguments"));
         tci_block *block;
-        if (tci_answer_block(a, TCI_BLOCK_CALL, i, tci_text_member(call, "id"),
-                             tci_text_member(call, "name"), &block, err) < 0)
+        if (tci_answer_block(a, TCI_BLOCK_CALL, i, tci_json_str_member(call, "id"),
+                             tci_json_str_member(call, "name"), &block, err) < 0)
             return err->code;
         if (arguments != NULL)
             tci_json_put(&block->text, arguments, TCI_JSON_AS_IS);
@@ -206,12 +180,12 @@ static int play(tci_answer *a, const tci_json *turn, tc_ctx *ctx, tc_err *err)
     const tci_json *d = tci_json_get(turn, TC_STR("delay_ms"));
     if (d != NULL)
         (void)tci_json_as_u64(d, &delay);
-    if (!pause_ms(ctx, a, (int64_t)(delay & INT32_MAX))) {
+    if (!tci_pause_ms(ctx, a->sink, (int64_t)(delay & INT32_MAX))) {
         tci_answer_fail(a, "aborted", "the request was aborted");
         return 0;
     }
-    if (play_text(a, TCI_BLOCK_THINKING, tci_text_member(turn, "thinking"), ctx, err) < 0 ||
-        play_text(a, TCI_BLOCK_TEXT, tci_text_member(turn, "text"), ctx, err) < 0)
+    if (play_text(a, TCI_BLOCK_THINKING, tci_json_str_member(turn, "thinking"), ctx, err) < 0 ||
+        play_text(a, TCI_BLOCK_TEXT, tci_json_str_member(turn, "text"), ctx, err) < 0)
         return err->code;
     tc_err ignored;
     if (tci_ctx_check(ctx, &ignored) < 0) {
@@ -220,11 +194,12 @@ static int play(tci_answer *a, const tci_json *turn, tc_ctx *ctx, tc_err *err)
     }
     if (play_calls(a, calls, err) < 0)
         return err->code;
-    tc_str error = tci_text_member(turn, "error");
+    tc_str error = tci_json_str_member(turn, "error");
     if (error.len > 0)
         tci_answer_fail(a, "error", "%.*s", TC_STR_ARG(error));
     else
-        a->stop_reason = stop_of(tci_text_member(turn, "stop"), calls != NULL && calls->count > 0);
+        a->stop_reason =
+            stop_of(tci_json_str_member(turn, "stop"), calls != NULL && calls->count > 0);
     a->usage = (tci_usage){.input = 10, .output = 5, .total = 15};
     return 0;
 }

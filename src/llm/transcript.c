@@ -5,30 +5,21 @@
  * servers' files. Any thread. Invariant: a message that stays is not changed here. */
 #include "llm/llm_int.h"
 
-tc_str tci_text_member(const tci_json *v, const char *key)
-{
-    tc_str s = {NULL, 0};
-    const tci_json *m = tci_json_get(v, tci_str(key));
-    if (m != NULL)
-        (void)tci_json_as_str(m, &s); /* another type counts as absent */
-    return s;
-}
-
 tc_str tci_role_of(const tci_json *message)
 {
-    return tci_text_member(message, "role");
+    return tci_json_str_member(message, "role");
 }
 
 bool tci_is_type(const tci_json *block, const char *type)
 {
-    return tci_str_eq(tci_text_member(block, "type"), tci_str(type));
+    return tci_str_eq(tci_json_str_member(block, "type"), tci_str(type));
 }
 
 bool tci_is_own(const tci_json *message, const tc_model *model, const char *api)
 {
-    return tci_str_eq(tci_text_member(message, "provider"), model->provider) &&
-           tci_str_eq(tci_text_member(message, "api"), tci_str(api)) &&
-           tci_str_eq(tci_text_member(message, "model"), model->id);
+    return tci_str_eq(tci_json_str_member(message, "provider"), model->provider) &&
+           tci_str_eq(tci_json_str_member(message, "api"), tci_str(api)) &&
+           tci_str_eq(tci_json_str_member(message, "model"), model->id);
 }
 
 /* ---- the system side ---- */
@@ -105,7 +96,7 @@ static void drop_tool(tci_transcript *t, tc_str name)
 {
     size_t n = 0;
     for (size_t i = 0; i < t->ntools; i++) {
-        if (!tci_str_eq(tci_text_member(t->tools[i], "name"), name))
+        if (!tci_str_eq(tci_json_str_member(t->tools[i], "name"), name))
             t->tools[n++] = t->tools[i];
     }
     t->ntools = n;
@@ -117,10 +108,10 @@ static int replay_tools(tci_transcript *t, size_t *cap, tci_arena *arena, const 
     const tci_json *removed = tci_json_get(message, TC_STR("toolsRemoved"));
     for (uint32_t i = 0; removed != NULL && removed->kind == TCI_JSON_ARRAY && i < removed->count;
          i++)
-        drop_tool(t, tci_text_member(&removed->u.items[i], "name"));
+        drop_tool(t, tci_json_str_member(&removed->u.items[i], "name"));
     const tci_json *added = tci_json_get(message, TC_STR("toolsAdded"));
     for (uint32_t i = 0; added != NULL && added->kind == TCI_JSON_ARRAY && i < added->count; i++) {
-        drop_tool(t, tci_text_member(&added->u.items[i], "name"));
+        drop_tool(t, tci_json_str_member(&added->u.items[i], "name"));
         if (room(arena, t->tools, t->ntools, cap, sizeof *t->tools, &t->tools, err) < 0)
             return err->code;
         t->tools[t->ntools++] = &added->u.items[i];
@@ -150,7 +141,7 @@ static int system_text(system_state *s, tci_transcript *t, tc_err *err)
 
 static bool is_left_out(const tci_json *message)
 {
-    tc_str stop = tci_text_member(message, "stopReason");
+    tc_str stop = tci_json_str_member(message, "stopReason");
     return tci_str_eq(tci_role_of(message), TC_STR("assistant")) &&
            (tci_str_eq(stop, TC_STR("error")) || tci_str_eq(stop, TC_STR("aborted")));
 }
@@ -172,7 +163,7 @@ static int replay(const tci_json *messages, system_state *s, tci_transcript *t, 
     for (uint32_t i = 0; i < messages->count; i++) {
         const tci_json *m = &messages->u.items[i];
         if (tci_str_eq(tci_role_of(m), TC_STR("system"))) {
-            join(&s->contents, tci_text_member(m, "content"));
+            join(&s->contents, tci_json_str_member(m, "content"));
             if (replay_sections(s, m, err) < 0 || replay_tools(t, &tools_cap, s->arena, m, err) < 0)
                 return err->code;
         } else if (!is_left_out(m)) {

@@ -360,7 +360,7 @@ static int parse(tc_str text, tci_arena *a, const tci_json **ret, tc_err *err)
     tci_json *v = tci_arena_new(a, tci_json);
     if (v == NULL)
         return tci_arena_error(a, err);
-    if (tci_json_parse(text, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, a, v, err) < 0)
+    if (tci_json_parse(text, TCI_JSON_DURABLE, a, v, err) < 0)
         return err->code;
     *ret = v;
     return 0;

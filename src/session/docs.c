@@ -144,7 +144,7 @@ static int parse_object(const tc_doc_def *def, tc_str text, const char *whose, t
                         tc_err *err)
 {
     tci_tree tree = TCI_TREE_NONE;
-    int rc = tci_tree_parse(text, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, &tree, err);
+    int rc = tci_tree_parse(text, TCI_JSON_DURABLE, &tree, err);
     if (rc < 0) {
         tc_err_wrap(err, "%s of document '%s'", whose, def->kind);
         return tc_err_recode(err, TC_E_INVALID);

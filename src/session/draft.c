@@ -233,8 +233,7 @@ int tci_doc_splice(tc_doc *d, const tci_step *path, size_t nsteps, size_t index,
 
 static int parse_value(tc_doc *d, tc_str json, tci_json *ret, tc_err *err)
 {
-    int rc = tci_json_parse(json, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, &d->tx->arena,
-                            ret, err);
+    int rc = tci_json_parse(json, TCI_JSON_DURABLE, &d->tx->arena, ret, err);
     if (rc == 0)
         return 0;
     tc_err_wrap(err, "a value for document '%.*s'", TC_STR_ARG(d->address.kind));

@@ -15,7 +15,7 @@ int tc_json_parse(tc_result *r, tc_str text, const tc_json **ret_value, tc_err *
     tci_json *v = tci_arena_new(tci_result_arena(r), tci_json);
     if (v == NULL)
         return tci_arena_error(tci_result_arena(r), err);
-    unsigned flags = TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS;
+    unsigned flags = TCI_JSON_DURABLE;
     if (tci_json_parse(text, flags, tci_result_arena(r), v, err) < 0)
         return err->code;
     *ret_value = v;

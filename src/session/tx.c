@@ -428,8 +428,7 @@ int tc_tx_append_entry(tc_tx *tx, uint64_t conversation, tc_str text, uint64_t *
     if (rc < 0)
         return rc;
     tci_json v;
-    rc = tci_json_parse(text, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, &tx->arena, &v,
-                        err);
+    rc = tci_json_parse(text, TCI_JSON_DURABLE, &tx->arena, &v, err);
     if (rc < 0) {
         tc_err_wrap(err, "entry draft");
         return tc_err_recode(err, rc == TC_E_PARSE ? TC_E_INVALID : (tc_code)rc);

@@ -64,8 +64,7 @@ int tc_tx_create_submission(tc_tx *tx, uint64_t conversation, tc_str fields, uin
     if (rc < 0)
         return rc;
     tci_json v;
-    rc = tci_json_parse(fields, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, &tx->arena, &v,
-                        err);
+    rc = tci_json_parse(fields, TCI_JSON_DURABLE, &tx->arena, &v, err);
     if (rc < 0) {
         tc_err_wrap(err, "the fields of a new submission");
         return tc_err_recode(err, rc == TC_E_PARSE ? TC_E_INVALID : (tc_code)rc);
@@ -121,8 +120,7 @@ int tc_tx_settle_submission(tc_tx *tx, uint64_t id, const tc_settlement *settlem
     int rc = tci_tx_check(tx, err);
     if (rc == 0 && settlement->detail.len > 0) {
         tci_json v;
-        rc = tci_json_parse(settlement->detail, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS,
-                            &tx->arena, &v, err);
+        rc = tci_json_parse(settlement->detail, TCI_JSON_DURABLE, &tx->arena, &v, err);
         if (rc < 0)
             return tc_err_recode(err, TC_E_INVALID);
         tci_json_put(&tx->buf, &v, TCI_JSON_AS_IS);
@@ -190,8 +188,7 @@ static int apply(tc_tx *tx, tci_submission *record, const tci_submission_change 
     tc_str text = {0};
     int rc = fields_of(tx, record, c, changes, &n, err);
     if (rc == 0)
-        rc = tci_json_parse(record->json, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS,
-                            &tx->arena, &v, err);
+        rc = tci_json_parse(record->json, TCI_JSON_DURABLE, &tx->arena, &v, err);
     if (rc < 0)
         return rc;
     tci_json_edit(&tx->buf, &v, changes, n);

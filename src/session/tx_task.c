@@ -156,8 +156,7 @@ static int read_record(tc_tx *tx, tc_str json, const tci_json **ret_tree, tci_ta
 static int is_one_value(tc_tx *tx, tc_str json, const char *what, tc_err *err)
 {
     tci_json v;
-    int rc = tci_json_parse(json, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, &tx->arena, &v,
-                            err);
+    int rc = tci_json_parse(json, TCI_JSON_DURABLE, &tx->arena, &v, err);
     if (rc == 0)
         return 0;
     tc_err_wrap(err, "%s of a new task", what);
@@ -281,8 +280,7 @@ int tci_tx_change_task(tc_tx *tx, const tci_task *record, const tci_json_change 
     int rc = tci_tx_check(tx, err);
     if (rc < 0)
         return rc;
-    rc = tci_json_parse(record->json, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, &tx->arena,
-                        &v, err);
+    rc = tci_json_parse(record->json, TCI_JSON_DURABLE, &tx->arena, &v, err);
     if (rc < 0)
         return tc_err_wrap(err, "task record");
     tc_str text = {0};

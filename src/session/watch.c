@@ -140,7 +140,7 @@ int tci_watch_new(tc_durable *s, tc_str value, const tci_watch_source *source, t
     tci_tree tree = TCI_TREE_NONE;
     int rc = 0;
     if (value.len > 0)
-        rc = tci_tree_parse(value, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, &tree, err);
+        rc = tci_tree_parse(value, TCI_JSON_DURABLE, &tree, err);
     if (rc < 0)
         return rc;
     tc_watch *w = NULL;

@@ -205,7 +205,7 @@ static int read_delta(tc_str json, tci_arena *a, tci_op **ret, size_t *ret_count
 {
     tci_json v;
     tci_arena_clear(a);
-    int rc = tci_json_parse(json, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, a, &v, err);
+    int rc = tci_json_parse(json, TCI_JSON_DURABLE, a, &v, err);
     return rc < 0 ? rc : tci_ops_of(&v, a, ret, ret_count, err);
 }
 

@@ -188,7 +188,7 @@ int tci_doc_value(tci_index *ix, const tci_doc *doc, size_t base, size_t end, tc
     tc_str text;
     int rc = tci_index_text(ix, &doc->revisions[base].place, doc->record.id, 0, &a, &text, err);
     if (rc == 0)
-        rc = tci_tree_parse(text, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, &tree, err);
+        rc = tci_tree_parse(text, TCI_JSON_DURABLE, &tree, err);
     for (size_t i = base + 1; rc == 0 && i < end; i++) {
         tci_arena_clear(&a);
         rc = tci_index_text(ix, &doc->revisions[i].place, doc->record.id, 1, &a, &text, err);

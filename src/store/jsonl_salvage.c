@@ -109,8 +109,7 @@ static int look_at_record(walk *w, tc_str line, tci_jsonl_record *ret, tc_err *e
         return tci_task_parse(ret->value, &w->a, NULL, &ret->task, err);
     if (ret->content.is_delta)
         return tci_delta_check(ret->value, &w->a, err);
-    return tci_json_parse(ret->value, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, &w->a,
-                          &value, err);
+    return tci_json_parse(ret->value, TCI_JSON_DURABLE, &w->a, &value, err);
 }
 
 static tci_jsonl_sidecar *add_sidecar(walk *w, tci_jsonl_file *f)
@@ -211,8 +210,7 @@ static int follow(live *l, const tci_content *content, tc_err *err)
         tci_arena_done(&scratch);
         return rc;
     }
-    int rc = tci_tree_parse(content->json, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS,
-                            &whole, err);
+    int rc = tci_tree_parse(content->json, TCI_JSON_DURABLE, &whole, err);
     if (rc < 0)
         return rc;
     tci_tree_done(&l->value);

@@ -273,8 +273,7 @@ static int revision_of(replay *r, const tci_content *c, tc_err *why)
         tci_tree_done(&r->value);
         r->value = TCI_TREE_NONE;
         r->has_base = false;
-        int rc = tci_tree_parse(c->json, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS,
-                                &r->value, why);
+        int rc = tci_tree_parse(c->json, TCI_JSON_DURABLE, &r->value, why);
         if (rc < 0)
             return rc;
         if (r->value.root.kind != TCI_JSON_OBJECT)

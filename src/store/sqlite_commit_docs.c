@@ -208,8 +208,7 @@ static int put_record(tci_sqlite *s, const tci_document *d, uint64_t created_at,
     }
     tci_json v;
     tci_arena_clear(&s->scratch);
-    int rc = tci_json_parse(d->json, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, &s->scratch,
-                            &v, err);
+    int rc = tci_json_parse(d->json, TCI_JSON_DURABLE, &s->scratch, &v, err);
     if (rc < 0)
         return tc_err_wrap(err, "the record of document %llu", (unsigned long long)d->id);
     char created[TCI_NUM_TEXT_MAX], retired[TCI_NUM_TEXT_MAX];

@@ -21,8 +21,7 @@ static int parse(tci_sqlite *s, tc_str stored, tci_arena *a, tc_str *ret_text, t
     if (rc < 0)
         return rc;
     tci_arena_clear(&s->scratch);
-    rc = tci_json_parse(*ret_text, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, &s->scratch,
-                        ret, err);
+    rc = tci_json_parse(*ret_text, TCI_JSON_DURABLE, &s->scratch, ret, err);
     return rc < 0 ? tc_err_wrap(err, "a record of the session is damaged") : 0;
 }
 
@@ -187,8 +186,7 @@ int tci_sqlite_segment_of(tci_sqlite *s, uint64_t id, tci_sqlite_segment *ret, b
     tci_json v;
     tci_conversation c;
     tci_arena_clear(&s->scratch);
-    rc = tci_json_parse(text, TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, &s->scratch, &v,
-                        err);
+    rc = tci_json_parse(text, TCI_JSON_DURABLE, &s->scratch, &v, err);
     if (rc == 0)
         rc = tci_conversation_of(&v, text, &c, err);
     (void)sqlite3_reset(stmt);
@@ -337,8 +335,7 @@ static int read_base(tci_sqlite *s, uint64_t id, uint64_t upper, uint64_t *ret_s
     *ret_version = tci_sqlite_u64(stmt, 1);
     rc = 0;
     if (ret_value != NULL)
-        rc = tci_tree_parse(tci_sqlite_text(stmt, 2),
-                            TCI_JSON_KEEP_SURROGATES | TCI_JSON_LAST_KEY_WINS, ret_value, err);
+        rc = tci_tree_parse(tci_sqlite_text(stmt, 2), TCI_JSON_DURABLE, ret_value, err);
     (void)sqlite3_reset(stmt);
     return rc;
 }
