@@ -37,17 +37,33 @@ static inline void need(int rc, const tc_err *err, const char *what)
     exit(tc_code_exit_status(err->code));
 }
 
-/* extension may be NULL. */
-static inline void agent_start(agent_world *w, const char *script, const char *session,
-                               const tc_extension *extension)
+/* Stop here when something is not as the example says it is. */
+static inline void agent_check(bool is_so, const char *what)
+{
+    if (is_so)
+        return;
+    fprintf(stderr, "not so: %s\n", what);
+    exit(1);
+}
+
+static inline bool agent_is(tc_str s, const char *words)
+{
+    return s.len == strlen(words) && (s.len == 0 || memcmp(s.ptr, words, s.len) == 0);
+}
+
+/* models and extension may be NULL. */
+static inline void agent_start_with(agent_world *w, const char *provider, const char *model,
+                                    const tc_models_options *models, const char *session,
+                                    const tc_extension *extension)
 {
     tc_err err;
     tc_durable *durable;
-    snprintf(w->model, sizeof w->model,
-             "{\"model\":{\"provider\":\"scripted\",\"modelId\":\"%s\"}}", script);
+    int len = snprintf(w->model, sizeof w->model,
+                       "{\"model\":{\"provider\":\"%s\",\"modelId\":\"%s\"}}", provider, model);
+    agent_check(len > 0 && (size_t)len < sizeof w->model, "the name of the model is short");
     tc_settings_init(&w->settings);
     need(tc_result_new(&w->r, &err), &err, "result");
-    need(tc_models_open(NULL, &w->models, &err), &err, "models");
+    need(tc_models_open(models, &w->models, &err), &err, "models");
     need(tc_registry_new(&w->registry, &err), &err, "registry");
     if (extension != NULL)
         need(tc_registry_install(w->registry, extension, &err), &err, "extension");
@@ -59,6 +75,12 @@ static inline void agent_start(agent_world *w, const char *script, const char *s
     need(tc_harness_open(durable, &options, NULL, &w->harness, &err), &err, "harness");
     tc_conversation_options root = {.size = sizeof root, .agent = text(w->model)};
     need(tc_harness_root(w->harness, NULL, &root, &w->root, &err), &err, "root");
+}
+
+static inline void agent_start(agent_world *w, const char *script, const char *session,
+                               const tc_extension *extension)
+{
+    agent_start_with(w, "scripted", script, NULL, session, extension);
 }
 
 static inline uint64_t agent_submit(agent_world *w, uint64_t conversation, const char *words,
@@ -90,6 +112,25 @@ static inline void agent_answer(agent_world *w, const char *who, uint64_t submis
     (void)tc_json_as_str(tc_json_find(v, "/model/0/content/0/text"),
                          &answer); /* else it has no text */
     printf("%s: %.*s\n", who, TC_STR_ARG(answer));
+}
+
+/* What the newest call of a tool gave to the model, in w->r; empty: there was none. */
+static inline tc_str agent_tool_result(agent_world *w)
+{
+    tc_err err;
+    tc_records entries;
+    tc_str result = {NULL, 0};
+    tc_page newest = {.order = TC_ORDER_DESCENDING, .limit = 10};
+    need(tc_durable_entries(tc_harness_session(w->harness), w->root, 0, 0, &newest, w->r, &entries,
+                            &err),
+         &err, "entries");
+    for (size_t i = 0; result.len == 0 && i < entries.count; i++) {
+        const tc_json *v;
+        need(tc_json_parse(w->r, entries.items[i], &v, &err), &err, "entry");
+        if (tc_json_find(v, "/model/0/toolName") != NULL)
+            (void)tc_json_as_str(tc_json_find(v, "/model/0/content/0/text"), &result); /* or none */
+    }
+    return result;
 }
 
 static inline void agent_stop(agent_world *w)

@@ -34,6 +34,7 @@ struct model_stub {
     tci_wake wake;
     request requests[REQUESTS_MAX];
     size_t nrequests;
+    size_t ngo; /* pauses that are over */
     atomic_bool is_over;
 };
 
@@ -174,10 +175,9 @@ static bool receive(model_stub *s, int fd, request *r)
     }
 }
 
-static bool send_body(model_stub *s, int fd, const stub_reply *reply)
+static bool send_pieces(model_stub *s, int fd, tc_str body, size_t chunk)
 {
-    tc_str body = tci_str(reply->body);
-    size_t piece = reply->chunk > 0 ? reply->chunk : body.len;
+    size_t piece = chunk > 0 ? chunk : body.len;
     for (size_t at = 0; at < body.len; at += piece) {
         tc_str part = tci_str_sub(body, at, piece);
         char size[32];
@@ -186,6 +186,34 @@ static bool send_body(model_stub *s, int fd, const stub_reply *reply)
             !send_all(s, fd, TC_STR("\r\n")))
             return false;
     }
+    return true;
+}
+
+/* false: the stub is stopped. */
+static bool wait_go(model_stub *s)
+{
+    while (!atomic_load(&s->is_over)) {
+        unsigned seen = tci_wake_count(&s->wake);
+        tci_mutex_lock(&s->lock);
+        bool can_go = s->ngo > 0;
+        s->ngo -= can_go ? 1 : 0;
+        tci_mutex_unlock(&s->lock);
+        if (can_go)
+            return true;
+        if (!atomic_load(&s->is_over)) /* stop says so before it wakes */
+            tci_wake_wait(&s->wake, seen, 0);
+    }
+    return false;
+}
+
+static bool send_body(model_stub *s, int fd, const stub_reply *reply)
+{
+    tc_str body = tci_str(reply->body);
+    tc_str begin = tci_str_sub(body, 0, reply->pause_at);
+    if (begin.len > 0 && (!send_pieces(s, fd, begin, reply->chunk) || !wait_go(s)))
+        return false;
+    if (!send_pieces(s, fd, tci_str_sub(body, begin.len, body.len), reply->chunk))
+        return false;
     if (reply->is_silent)
         return wait_for(s, fd, true) && false;
     return !reply->is_cut && send_all(s, fd, TC_STR("0\r\n\r\n"));
@@ -292,10 +320,19 @@ void model_stub_await(model_stub *s, size_t count)
     }
 }
 
+void model_stub_go(model_stub *s)
+{
+    tci_mutex_lock(&s->lock);
+    s->ngo++;
+    tci_mutex_unlock(&s->lock);
+    tci_wake_all(&s->wake);
+}
+
 void model_stub_stop(model_stub *s)
 {
     tc_err err;
     atomic_store(&s->is_over, true);
+    tci_wake_all(&s->wake);
     assert_int_equal(tci_fd_write_all(s->bell[1], "", 1, &err), 0);
     tci_thread_join(s->thread);
     for (size_t i = 0; i < s->nrequests; i++)

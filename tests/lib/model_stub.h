@@ -13,13 +13,15 @@
  *   body         an event stream for status 200, else JSON
  *   chunk        bytes a piece; 0: all at once
  *   is_cut       the connection ends before the body does
- *   is_silent    the body is sent, and then nothing until the client goes away */
+ *   is_silent    the body is sent, and then nothing until the client goes away
+ *   pause_at     so many bytes of the body, and then nothing until model_stub_go; 0: no pause */
 typedef struct stub_reply {
     int status;
     const char *headers;
     const char *body;
     size_t chunk;
     bool is_cut, is_silent;
+    size_t pause_at;
 } stub_reply;
 
 typedef struct model_stub model_stub;
@@ -34,6 +36,8 @@ tc_str model_stub_head(model_stub *s, size_t i);
 tc_str model_stub_body(model_stub *s, size_t i);
 /* Wait until so many requests have come. */
 void model_stub_await(model_stub *s, size_t count);
+/* Go on after one pause, now or when it comes. */
+void model_stub_go(model_stub *s);
 void model_stub_stop(model_stub *s);
 
 /* NULL, or what a strict server would say against a Chat Completions transcript: a call without exactly one
