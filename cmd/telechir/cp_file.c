@@ -166,7 +166,7 @@ static int digest_here(tci_file f, char out[TCI_SHA256_HEX], tc_err *err)
 {
     uint8_t digest[TCI_SHA256_BYTES];
     tci_sha256 h;
-    char *buf = tci_mem_alloc(PIECE_BYTES);
+    char *buf = tci_mem_resize(NULL, PIECE_BYTES);
     if (buf == NULL)
         return tci_err_no_memory(err);
     tci_sha256_init(&h);
@@ -343,7 +343,7 @@ static int upload_small(cp_job *job, const cp_item *item, tci_file f, tc_str pat
         return 0;
     tc_call call = TC_CALL(job->c->ctx, r);
     size_t cap = (size_t)item->size + 1; /* one more: has it grown? */
-    char *buf = tci_mem_alloc(cap);
+    char *buf = tci_mem_resize(NULL, cap);
     if (buf == NULL)
         return tci_err_no_memory(err);
     int rc = tci_file_pread(f, buf, cap, 0, &n, err);
@@ -429,7 +429,7 @@ static int fill(cp_job *job, const cp_item *item, tci_file out, tc_result *r, tc
     }
     TCI_FILE_AUTO in = TCI_FILE_NONE;
     bool is_secret = false;
-    char *buf = tci_mem_alloc(PIECE_BYTES);
+    char *buf = tci_mem_resize(NULL, PIECE_BYTES);
     size_t n = 1;
     int rc = buf != NULL ? open_source(item, &in, err) : tci_err_no_memory(err);
     if (rc == 0)

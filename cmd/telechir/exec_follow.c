@@ -150,7 +150,7 @@ static void forward_input(void *arg)
 {
     exec_run *run = arg;
     tc_result *r = NULL;
-    char *buf = tci_mem_alloc(INPUT_MAX);
+    char *buf = tci_mem_resize(NULL, INPUT_MAX);
     run->input_rc =
         buf != NULL ? tc_result_new(&r, &run->input_err) : tci_err_no_memory(&run->input_err);
     if (run->input_rc == 0)

@@ -47,7 +47,7 @@ static void forward_input(void *arg)
 {
     enum { PIECE = 256 * 1024 };
     exec_run *run = arg;
-    char *buf = tci_mem_alloc(PIECE);
+    char *buf = tci_mem_resize(NULL, PIECE);
     run->input_rc = buf != NULL ? feed(run, buf, PIECE) : tci_err_no_memory(&run->input_err);
     tci_free(buf);
     if (tc_ctx_is_cancelled(run->input_ctx))

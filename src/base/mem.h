@@ -12,7 +12,8 @@
 void *tci_mem_alloc(size_t size) TC_CHECKED;
 /* Zeroed array; NULL on overflow too. */
 void *tci_mem_array(size_t nitems, size_t item_size) TC_CHECKED;
-/* As realloc(3); the added bytes are not zeroed; the old block stays on failure. */
+/* As realloc(3); the added bytes are not zeroed; the old block stays on failure. Buffers for reading and writing
+ * come from here (ptr NULL), not from tci_mem_alloc: of 64 KiB and more they lie where the kernel copies fast. */
 void *tci_mem_resize(void *ptr, size_t size) TC_CHECKED;
 void tci_mem_free(void *ptr);
 /* NUL-terminated copy on the heap, or NULL. */

@@ -419,7 +419,7 @@ int tci_framed_new(tc_runtime *rt, const tc_device_options *options, tci_framed 
                    tc_err *err)
 {
     tci_framed *f = tci_new(tci_framed);
-    char *buf = tci_mem_alloc(READ_BYTES);
+    char *buf = tci_mem_resize(NULL, READ_BYTES);
     if (f == NULL || buf == NULL) {
         tci_free(f);
         tci_free(buf);

@@ -509,7 +509,7 @@ static void begin(tci_pi_sess *s, const tci_pi_child *c)
 
 static int open_sess(tci_pi_sess *s, const tci_pi_child *c, tc_str token, tc_err *err)
 {
-    s->buf = tci_mem_alloc(TCI_PI_READ_BYTES);
+    s->buf = tci_mem_resize(NULL, TCI_PI_READ_BYTES);
     s->tail = tci_mem_alloc(TCI_PI_TAIL_BYTES);
     if (s->buf == NULL || s->tail == NULL)
         return tci_err_no_memory(err);

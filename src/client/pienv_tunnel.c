@@ -318,7 +318,7 @@ static int open_tunnel(tci_pi_sess *s, tci_framed *f, tc_err *err)
     tci_pi_tunnel *t = tci_new(tci_pi_tunnel);
     if (t == NULL)
         return tci_err_no_memory(err);
-    t->buf = tci_mem_alloc(OUT_BYTES);
+    t->buf = tci_mem_resize(NULL, OUT_BYTES);
     if (t->buf == NULL) {
         tci_free(t);
         return tci_err_no_memory(err);

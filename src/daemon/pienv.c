@@ -293,7 +293,7 @@ static void flush(tci_pi_server *s)
 {
     tc_err err;
     tci_iovec v[TCI_IOVEC_MAX];
-    while (!s->is_ended && has_output(s)) {
+    for (tci_pi_read_pieces(s); !s->is_ended && has_output(s); tci_pi_read_pieces(s)) {
         size_t n = 0, total, nv = gather(s, v, &total);
         if (tci_stream_writev(s->stream, v, nv, &n, &err) < 0) {
             write_failed(s);
@@ -564,6 +564,7 @@ int tci_pi_serve(tci_loop *loop, tci_stream *stream, const tci_pi_options *optio
     tci_list_init(&s->control);
     tci_list_init(&s->bulk);
     tci_list_init(&s->rooms);
+    tci_list_init(&s->pieces);
     tci_list_init(&s->requests);
     tci_list_init(&s->free_requests);
     s->flush.cb = on_flush;

@@ -379,10 +379,38 @@ static void work_pread(tci_pi_req *r)
 /* Without memory the work finds out. */
 static void take_block(tci_pi_req *r, size_t want)
 {
-    if (want <= TCI_PI_BLOCK_MIN || want > TCI_PI_BLOCK_BYTES)
-        return;
     r->out.ptr = tci_pi_block_new(r->server, want);
     r->out.cap = r->out.ptr != NULL ? TCI_PI_BLOCK_BYTES : 0;
+}
+
+/* Read it here when no device is to be waited for, and on the pool otherwise. */
+static void read_piece(tci_pi_req *r)
+{
+    const tci_pi_pread_params *p = r->params;
+    const tci_pi_handle *h = r->handle;
+    size_t want = length_of(p);
+    take_block(r, want);
+    if (!h->in_memory && r->out.ptr != NULL)
+        r->out.len = tci_file_pread_ready(h->file, r->out.ptr, want, p->offset);
+    if (h->in_memory || r->out.len == want) {
+        work_pread(r);
+        tci_pi_finish(r);
+    } else {
+        tci_pi_work(r, TCI_PI_BULKY, work_pread, NULL);
+    }
+}
+
+void tci_pi_read_pieces(tci_pi_server *s)
+{
+    while (tci_list_is_empty(&s->bulk) && !tci_list_is_empty(&s->pieces))
+        read_piece(TCI_CONTAINER(tci_list_pop_front(&s->pieces), tci_pi_req, turn));
+}
+
+static bool is_piece(const tci_pi_pread_params *p)
+{
+    size_t want = length_of(p);
+    return want > TCI_PI_BLOCK_MIN && want <= TCI_PI_BLOCK_BYTES && p->has_offset &&
+           p->offset <= INT64_MAX - want;
 }
 
 void tci_pi_on_pread(tci_pi_req *r)
@@ -396,10 +424,12 @@ void tci_pi_on_pread(tci_pi_req *r)
     bool may_wait = h->may_hang || (!p->has_offset && h->stat.size == 0);
     if (may_wait)
         tci_pi_work(r, TCI_PI_STUCK, work_pread, NULL);
-    else if (want > SMALL_BYTES) {
-        take_block(r, want);
+    else if (is_piece(p)) {
+        tci_list_push_back(&r->server->pieces, &r->turn);
+        tci_pi_want_flush(r->server);
+    } else if (want > SMALL_BYTES)
         tci_pi_work(r, TCI_PI_BULKY, work_pread, NULL);
-    } else
+    else
         tci_pi_run(r, h->in_memory ? TCI_PI_AT_ONCE : TCI_PI_ON_POOL, work_pread, NULL);
 }
 

@@ -85,7 +85,7 @@ struct tci_pi_req {
     tci_buf out; /* the payload of the result */
 
     struct tci_pi_handle *handle; /* counted; of operations on open files */
-    tci_link turn;                /* waits for its turn at the handle */
+    tci_link turn;                /* waits for its turn at the handle, or for the output (a piece) */
     tci_pi_handler start;         /* what to do when it comes */
 };
 

@@ -199,7 +199,7 @@ static tci_pi_place place_for(const tci_pi_handle *h, size_t len)
 {
     if (h->may_hang)
         return TCI_PI_OWN_THREAD;
-    return h->in_memory && len <= SMALL_BYTES ? TCI_PI_AT_ONCE : TCI_PI_ON_POOL;
+    return h->in_memory && len <= TCI_PI_BLOCK_BYTES ? TCI_PI_AT_ONCE : TCI_PI_ON_POOL;
 }
 
 /* One look tells most of what there is to know: each that finds nothing costs as much as making a file. */

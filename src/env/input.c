@@ -22,7 +22,7 @@ int tc_input_new(tc_input **ret_input, tc_err *err)
     tc_input *in = tci_new(tc_input);
     if (in == NULL)
         return tci_err_no_memory(err);
-    in->ring = tci_mem_alloc(CAPACITY);
+    in->ring = tci_mem_resize(NULL, CAPACITY);
     if (in->ring == NULL) {
         tci_free(in);
         return tci_err_no_memory(err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Writing over pi-env: the interface's in-place writes, and whole files that appear at once. Pieces
- * of 512 KiB, several in flight. The caller's thread. Invariant: no request is in flight once a
+ * of 128 KiB, several in flight. The caller's thread. Invariant: no request is in flight once a
  * function here has returned; of an unpublished file it is known that nothing was changed. */
 #include "env/pi_int.h"
 

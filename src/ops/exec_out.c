@@ -57,7 +57,7 @@ static void take(exec_stream *s, tc_str bytes)
 static bool make_buffer(tci_exec_host *host)
 {
     if (host->buf == NULL)
-        host->buf = tci_mem_alloc(BUFFER_BYTES);
+        host->buf = tci_mem_resize(NULL, BUFFER_BYTES);
     return host->buf != NULL;
 }
 

@@ -121,6 +121,9 @@ int tci_file_read(tci_file f, void *buf, size_t len, size_t *ret_len, tc_err *er
 /* Fill buf from offset on; *ret_len < len only at the end of the file. */
 int tci_file_pread(tci_file f, void *buf, size_t len, uint64_t offset, size_t *ret_len,
                    tc_err *err) TC_CHECKED;
+/* As much of it from offset on as is there without waiting for a device: how many bytes, 0 when none, the
+ * end was reached or it cannot be told. Linux: RWF_NOWAIT of preadv2(2). */
+size_t tci_file_pread_ready(tci_file f, void *buf, size_t len, uint64_t offset);
 /* All of it or an error; how much of it was written before the error is not told. */
 int tci_file_write_all(tci_file f, const void *bytes, size_t len, tc_err *err) TC_CHECKED;
 int tci_file_pwrite_all(tci_file f, const void *bytes, size_t len, uint64_t offset,

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -49,6 +50,14 @@ int tci_file_rename(tci_file from_root, tc_str from, tci_file to_root, tc_str to
         os == EINVAL && how != TCI_RENAME_REPLACE ? TC_E_UNSUPPORTED : tci_errno_code(os);
     return tc_err_set_os(err, code, os, "cannot rename '%.*s' to '%.*s'", TC_STR_ARG(from),
                          TC_STR_ARG(to));
+}
+
+size_t tci_file_pread_ready(tci_file f, void *buf, size_t len, uint64_t offset)
+{
+    enum { DO_NOT_WAIT = 8 }; /* RWF_NOWAIT */
+    struct iovec v = {buf, len};
+    long n = syscall(SYS_preadv2, f.fd, &v, 1L, (long)offset, 0L, (long)DO_NOT_WAIT);
+    return n > 0 ? (size_t)n : 0;
 }
 
 static void fd_path(int fd, char out[32])

@@ -436,6 +436,68 @@ static void a_write_into_a_pipe_waits_for_its_reader(void **state)
     close(fd);
 }
 
+/* Many at once are answered each with its own bytes, also when the handle is closed right behind them. */
+static void read_in_pieces(const char *path, const char *bytes, size_t size)
+{
+    enum { PIECE = 128 * 1024, PIECES = 40 };
+    uint32_t ids[PIECES];
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, bytes, size), (ssize_t)size);
+    close(fd);
+    char open_it[300];
+    (void)snprintf(open_it, sizeof open_it, "{\"op\":\"open\",\"path\":\"%s\"}", path);
+    unsigned long long h = opens(open_it);
+    for (unsigned i = 0; i < PIECES; i++)
+        ids[i] =
+            pi_peer_send(&p, "{\"op\":\"pread\",\"handle\":%llu,\"offset\":%llu,\"length\":%d}", h,
+                         (unsigned long long)i * PIECE, PIECE);
+    uint32_t closing = pi_peer_send(&p, "{\"op\":\"close\",\"handle\":%llu}", h);
+    for (unsigned i = PIECES; i-- > 0;) {
+        size_t at = (size_t)i * PIECE;
+        size_t want = at >= size ? 0 : size - at < PIECE ? size - at : PIECE;
+        pi_frame *f = pi_peer_answer(&p, ids[i]);
+        assert_int_equal(f->type, TCI_PIENV_RESULT);
+        assert_int_equal(f->payload.len, want);
+        if (want > 0)
+            assert_memory_equal(f->payload.ptr, bytes + at, want);
+        pi_frame_free(f);
+    }
+    pi_frame_free(pi_peer_answer(&p, closing));
+    unlink(path);
+}
+
+static void pieces_of_a_file_come_each_with_its_bytes(void **state)
+{
+    enum { SIZE = 4 * 1024 * 1024 + 77777 };
+    char *bytes = malloc(SIZE);
+    (void)state;
+    assert_non_null(bytes);
+    for (size_t i = 0; i < SIZE; i++)
+        bytes[i] = (char)(i * 31 ^ i >> 11);
+    read_in_pieces("pieces", bytes, SIZE);
+    char in_memory[64];
+    (void)snprintf(in_memory, sizeof in_memory, "/dev/shm/telechir-pieces-%d", (int)getpid());
+    if (access("/dev/shm", W_OK) == 0)
+        read_in_pieces(in_memory, bytes, SIZE);
+    free(bytes);
+}
+
+static void pieces_that_wait_end_with_the_connection(void **state)
+{
+    enum { PIECE = 128 * 1024 };
+    (void)state;
+    int fd = open("sparse", O_WRONLY | O_CREAT, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, 64 * 1024 * 1024), 0);
+    close(fd);
+    unsigned long long h = opens("{\"op\":\"open\",\"path\":\"sparse\"}");
+    for (unsigned i = 0; i < 400; i++)
+        (void)pi_peer_send(&p, "{\"op\":\"pread\",\"handle\":%llu,\"offset\":%llu,\"length\":%d}",
+                           h, (unsigned long long)i * PIECE, PIECE);
+    /* teardown hangs up without having read them */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -455,6 +517,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(at_most_4096_are_open, setup, teardown),
         cmocka_unit_test_setup_teardown(what_waits_for_ever_holds_nobody_up, setup, teardown),
         cmocka_unit_test_setup_teardown(a_write_into_a_pipe_waits_for_its_reader, setup, teardown),
+        cmocka_unit_test_setup_teardown(pieces_of_a_file_come_each_with_its_bytes, setup, teardown),
+        cmocka_unit_test_setup_teardown(pieces_that_wait_end_with_the_connection, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
