@@ -164,6 +164,11 @@ int tci_file_try_lock(tci_file f, tc_err *err) TC_CHECKED;
 /* One byte, exclusively, waiting at most wait_ms (0: not at all); BUSY when still taken. Two
  * openings of the file exclude each other also within one process. */
 int tci_file_lock_byte(tci_file f, uint64_t offset, unsigned wait_ms, tc_err *err) TC_CHECKED;
+/* Say who has the file: the process that marked the byte, until it closes any handle of that file or ends.
+ * Keeps nobody from anything; no failure matters. */
+void tci_file_mark_byte(tci_file f, uint64_t offset);
+/* The pid that marked the byte; 0: none that can be seen from here. */
+int tci_file_marked_by(tci_file f, uint64_t offset);
 
 /* ---- owner, mode, attributes ---- */
 

@@ -199,6 +199,24 @@ int tci_file_lock_byte(tci_file f, uint64_t offset, unsigned wait_ms, tc_err *er
     return 0;
 }
 
+/* A lock of the process, unlike those above, is one whose owner the kernel names. */
+void tci_file_mark_byte(tci_file f, uint64_t offset)
+{
+    struct flock mark = {
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)offset, .l_len = 1};
+    (void)fcntl(f.fd, F_SETLK, &mark);
+}
+
+int tci_file_marked_by(tci_file f, uint64_t offset)
+{
+    struct flock mark = {
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)offset, .l_len = 1};
+    /* Asked as an opening of its own, so that a mark of this very process is seen too. */
+    return fcntl(f.fd, F_OFD_GETLK, &mark) == 0 && mark.l_type != F_UNLCK && mark.l_pid > 0
+               ? (int)mark.l_pid
+               : 0;
+}
+
 bool tci_file_is_local_fs(tci_file f)
 {
     /* f_type of statfs(2); what is not listed counts as remote. */
