@@ -362,9 +362,10 @@ static int assemble(tc_tx *tx, batch *b, tc_err *err)
 
 static int store(tc_tx *tx, const batch *b, tci_tx_how how, uint64_t *ret_seq, tc_err *err)
 {
-    int rc =
-        tci_store_commit(tx->s->store, b->writes, b->count,
-                         how == TCI_TX_LAZY ? TCI_COMMIT_LAZY : TCI_COMMIT_SYNCED, ret_seq, err);
+    static const tci_commit_how kept[] = {[TCI_TX_SYNCED] = TCI_COMMIT_SYNCED,
+                                          [TCI_TX_LAZY] = TCI_COMMIT_LAZY,
+                                          [TCI_TX_DEFERRED] = TCI_COMMIT_DEFERRED};
+    int rc = tci_store_commit(tx->s->store, b->writes, b->count, kept[how], ret_seq, err);
     return tci_session_after_write(tx->s, rc, err);
 }
 
@@ -390,12 +391,17 @@ int tci_tx_commit(tc_tx *tx, tci_tx_how how, uint64_t *ret_seq, tc_err *err)
     }
     tci_tx_adopt(tx, seq);
     if (!tx->at_close)
-        tci_tx_publish(tx, seq, how == TCI_TX_LAZY);
+        tci_tx_publish(tx, seq, how != TCI_TX_SYNCED);
     tci_tx_end(tx);
     return 0;
 }
 
+void tci_tx_set_how(tc_tx *tx, tci_tx_how how)
+{
+    tx->how = how;
+}
+
 int tc_tx_commit(tc_tx *tx, tc_err *err)
 {
-    return tci_tx_commit(tx, TCI_TX_SYNCED, NULL, err);
+    return tci_tx_commit(tx, tx->how, NULL, err);
 }

@@ -291,6 +291,25 @@ void tci_session_sweep_docs(tc_durable *s)
     }
 }
 
+int64_t tci_durable_sweep_due(const tc_durable *s)
+{
+    const tci_link *k = tci_list_first(&s->idle);
+    return k != NULL && s->retention_ns != INT64_MAX
+               ? tci_add_ns(TCI_CONTAINER(k, const tci_loaded, in_idle)->used_ns, s->retention_ns)
+               : 0;
+}
+
+int64_t tci_durable_sweep(tc_durable *s)
+{
+    tc_err ended;
+    if (tci_durable_enter(s, &ended) < 0)
+        return 0;
+    tci_session_sweep_docs(s);
+    int64_t due = tci_durable_sweep_due(s);
+    tci_durable_leave(s);
+    return due;
+}
+
 void tci_session_drop_docs(tc_durable *s)
 {
     size_t at = 0;

@@ -70,12 +70,31 @@ const tci_json *tc_doc_value(const tc_doc *doc)
 
 /* ---- with values ---- */
 
+/* UTF-8, or a lone surrogate as three bytes. */
+static bool is_wtf8(tc_str text)
+{
+    for (;;) {
+        size_t n = tci_utf8_valid_prefix(text);
+        if (n == text.len)
+            return true;
+        const unsigned char *p = (const unsigned char *)text.ptr + n;
+        if (text.len - n < 3 || p[0] != 0xed || p[1] < 0xa0 || p[1] > 0xbf || (p[2] & 0xc0) != 0x80)
+            return false;
+        text = tci_str_sub(text, n + 3, text.len);
+    }
+}
+
 static int check_path(const tci_step *path, size_t nsteps, tc_err *err)
 {
-    for (size_t i = 0; i < nsteps; i++)
-        if (!path[i].is_index && tci_op_key_is_reserved(path[i].key))
+    for (size_t i = 0; i < nsteps; i++) {
+        if (path[i].is_index)
+            continue;
+        if (tci_op_key_is_reserved(path[i].key))
             return tc_err_set(err, TC_E_INVALID, "'%.*s' cannot be a step of a path",
                               TC_STR_ARG(path[i].key));
+        if (!is_wtf8(path[i].key))
+            return tc_err_set(err, TC_E_INVALID, "a step of a path is not UTF-8");
+    }
     return 0;
 }
 
@@ -135,20 +154,6 @@ int tci_doc_delete(tc_doc *d, const tci_step *path, size_t nsteps, tc_err *err)
         tci_json_at(parent, path + nsteps - 1, 1) == NULL)
         return 0;
     return apply(d, &op, err);
-}
-
-/* UTF-8, or a lone surrogate as three bytes. */
-static bool is_wtf8(tc_str text)
-{
-    for (;;) {
-        size_t n = tci_utf8_valid_prefix(text);
-        if (n == text.len)
-            return true;
-        const unsigned char *p = (const unsigned char *)text.ptr + n;
-        if (text.len - n < 3 || p[0] != 0xed || p[1] < 0xa0 || p[1] > 0xbf || (p[2] & 0xc0) != 0x80)
-            return false;
-        text = tci_str_sub(text, n + 3, text.len);
-    }
 }
 
 int tci_doc_append(tc_doc *d, const tci_step *path, size_t nsteps, tc_str text, tc_err *err)

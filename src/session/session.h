@@ -79,6 +79,12 @@ int tci_durable_scan_documents(tc_durable *s, tci_scope scope, uint64_t owner, t
 int tci_durable_doc(tc_durable *s, const tc_doc_addr *addr, const tc_json **ret_value,
                     uint64_t *ret_id, tc_err *err) TC_CHECKED;
 
+/* Forget the documents in memory that nobody has used for the time of the options. When the next ones will
+ * be (monotonic ns); 0: none, or never. */
+int64_t tci_durable_sweep(tc_durable *s);
+/* On the line: when that is. */
+int64_t tci_durable_sweep_due(const tc_durable *s);
+
 /* ---- transactions ---- */
 
 /* The same as tc_durable_begin for the harness's own commits while the session closes: between the
@@ -86,10 +92,14 @@ int tci_durable_doc(tc_durable *s, const tc_doc_addr *addr, const tc_json **ret_
  * stored but not published (no listeners, no observers). */
 int tci_durable_begin_at_close(tc_durable *s, tc_tx **ret_tx, tc_err *err) TC_CHECKED;
 
-/* As tc_tx_commit; *ret_seq (may be NULL) is 0 when nothing was written. LAZY: streamed partials: not
- * synced by itself, whatever the durability; the next synced commit syncs it too. */
-typedef enum tci_tx_how { TCI_TX_SYNCED, TCI_TX_LAZY } tci_tx_how;
+/* As tc_tx_commit; *ret_seq (may be NULL) is 0 when nothing was written. LAZY: not synced by itself,
+ * whatever the durability; the next synced commit syncs it too: streamed partials, questions to
+ * models. DEFERRED: kept only with the next commit: steps that nothing outside the session follows
+ * from before another commit, and that are taken once more by a process that finds them missing. */
+typedef enum tci_tx_how { TCI_TX_SYNCED, TCI_TX_LAZY, TCI_TX_DEFERRED } tci_tx_how;
 int tci_tx_commit(tc_tx *tx, tci_tx_how how, uint64_t *ret_seq, tc_err *err) TC_CHECKED;
+/* How tc_tx_commit is to commit it. */
+void tci_tx_set_how(tc_tx *tx, tci_tx_how how);
 
 tc_durable *tci_tx_durable(const tc_tx *tx);
 /* Memory that goes with the transaction, for what its user wants to keep that long. */
@@ -227,5 +237,12 @@ int tci_state_new(tc_durable *s, const tci_state_source *source, tc_state **ret_
                   tc_err *err) TC_CHECKED;
 /* On the line: there is a later value; listeners are called. */
 void tci_state_advance(tc_state *st);
+/* The same for something that is told of by operations: the state keeps the value, JSON text at first.
+ * source->value is not called and may be NULL. */
+int tci_state_new_kept(tc_durable *s, tc_str value, const tci_state_source *source,
+                       tc_state **ret_state, tc_err *err) TC_CHECKED;
+/* On the line: ops, a batch of operations as text, lead to a later value; listeners are called. A failure
+ * leaves it as it was. */
+int tci_state_push(tc_state *st, tc_str ops, tc_err *err) TC_CHECKED;
 
 #endif

@@ -220,6 +220,7 @@ struct tc_tx {
     tci_arena arena;
     tci_buf buf; /* for texts on their way into the arena */
     bool at_close, has_table_write;
+    tci_tx_how how; /* more than that is not needed */
     bool is_broken; /* something failed half way: it can only be rolled back */
     uint64_t author_task, author_conversation;
     TCI_VEC(tci_conversation) conversations;

@@ -15,7 +15,7 @@ struct tc_state {
     uint64_t version, sequence;
     bool has_source;
     tci_state_source source;
-    tci_tree kept; /* of a source that is gone */
+    tci_tree kept; /* without a source.value: the value; else what it was when the source went */
     tci_list listeners;
 };
 
@@ -23,7 +23,7 @@ static const tci_json *value_of(const tc_state *st)
 {
     if (st->doc != NULL)
         return &st->doc->value.root;
-    if (st->has_source)
+    if (st->has_source && st->source.value != NULL)
         return st->source.value(st->source.user);
     return st->kept.root.kind != TCI_JSON_NULL ? &st->kept.root : NULL;
 }
@@ -90,6 +90,21 @@ int tci_state_new(tc_durable *s, const tci_state_source *source, tc_state **ret_
     return 0;
 }
 
+int tci_state_new_kept(tc_durable *s, tc_str value, const tci_state_source *source,
+                       tc_state **ret_state, tc_err *err)
+{
+    tci_tree kept;
+    if (tci_tree_parse(value, TCI_JSON_DURABLE, &kept, err) < 0)
+        return err->code;
+    const tci_state_source told = {.user = source->user, .gone = source->gone};
+    if (tci_state_new(s, &told, ret_state, err) < 0) {
+        tci_tree_done(&kept);
+        return err->code;
+    }
+    (*ret_state)->kept = kept;
+    return 0;
+}
+
 int tc_state_value(tc_state *st, tc_result *r, tc_str *ret_json, tc_err *err)
 {
     bool is_taken = tci_session_observe(st->s);
@@ -143,6 +158,17 @@ void tci_state_advance(tc_state *st)
     tci_session_called(st->s);
 }
 
+int tci_state_push(tc_state *st, tc_str ops, tc_err *err)
+{
+    tci_arena scratch;
+    tci_arena_init(&scratch, 0);
+    int rc = tci_delta_apply(&st->kept, ops, &scratch, err);
+    tci_arena_done(&scratch);
+    if (rc == 0)
+        tci_state_advance(st);
+    return rc;
+}
+
 /* It looks at nothing any more. */
 static void leave_doc(tc_state *st)
 {
@@ -174,7 +200,7 @@ static void let_go_of_source(tc_state *st)
 {
     if (!st->has_source)
         return;
-    const tci_json *v = st->is_freed ? NULL : value_of(st);
+    const tci_json *v = st->is_freed || st->source.value == NULL ? NULL : value_of(st);
     tc_err ignored; /* no memory: then it keeps nothing */
     if (v != NULL && tci_tree_of(v, &st->kept, &ignored) < 0)
         st->kept = TCI_TREE_NONE;

@@ -192,7 +192,6 @@ static int queue(tc_watch *w, tc_str text, bool is_last, tc_err *err)
     w->last = f;
     w->nframes++;
     w->is_retired = is_last;
-    wake_waiter(w);
     return 0;
 }
 
@@ -224,8 +223,10 @@ static int queue_collapsed(tc_watch *w, tc_err *err)
 static int push(tc_watch *w, tc_str ops, bool is_last, tc_err *err)
 {
     int rc = 0;
+    tci_wake *waiter = NULL;
     tci_mutex_lock(&w->m);
     if (w->reason == TC_WATCH_OPEN && !w->is_retired) {
+        waiter = w->waiter;
         if (w->nframes < FRAMES_MAX)
             rc = queue(w, ops, is_last, err);
         else if (is_last) {
@@ -234,7 +235,12 @@ static int push(tc_watch *w, tc_str ops, bool is_last, tc_err *err)
         } else
             rc = queue_collapsed(w, err);
     }
+    if (waiter != NULL)
+        tci_wake_count_one(waiter);
     tci_mutex_unlock(&w->m);
+    if (waiter != NULL)
+        tci_wake_send(waiter,
+                      UINT32_MAX); /* not into a lock that is held; the address alone is used */
     return rc;
 }
 

@@ -24,6 +24,10 @@ int tci_indexed_poison(tci_indexed *s, tc_err *err)
     memcpy(s->why, why.ptr, why.len);
     s->why[why.len] = 0;
     s->is_poisoned = true;
+    (void)tc_err_hint(err, err->code == TC_E_NO_SPACE
+                               ? "free some space, then open the session again"
+                           : err->code == TC_E_IO ? "see to the disk, then open the session again"
+                                                  : "open the session again");
     return tc_err_wrap(err, "storage is poisoned and must be opened again");
 }
 

@@ -133,11 +133,25 @@ int tci_jsonl_open_folder(tci_jsonl *j, tc_str path, const tci_store_options *op
     rc = tci_file_openat(j->folder, TC_STR(TCI_JSONL_MAIN), flags, 0, &j->main, err);
     if (rc == TC_E_NOT_FOUND && !options->must_exist)
         rc = 0;
+    else if (rc == TC_E_NOT_FOUND)
+        (void)tc_err_set(err, rc, "there is no '" TCI_JSONL_MAIN "', and so no session, in it");
     else if (rc == 0 && options->is_fresh)
         rc = tc_err_set(err, TC_E_CONFLICT, "there is a session already");
     if (rc == 0)
         rc = list_folder(j, err);
     return rc < 0 ? tc_err_wrap(err, "session '%.*s'", TC_STR_ARG(path)) : 0;
+}
+
+bool tci_jsonl_has_lost_main(const tci_jsonl *j, const tci_jsonl_opening *o)
+{
+    for (size_t i = 0; !tci_file_is_open(j->main) && i < o->nsidecars; i++) {
+        const tci_jsonl_sidecar *s = &o->sidecars[i];
+        for (size_t k = 0; k < s->nrecs; k++) {
+            if (s->recs[k].seq > 1) /* of the first commit: it did not happen */
+                return true;
+        }
+    }
+    return false;
 }
 
 static int read_all(tci_jsonl *j, tci_jsonl_opening *o, tc_err *err)
@@ -147,6 +161,12 @@ static int read_all(tci_jsonl *j, tci_jsonl_opening *o, tc_err *err)
         tci_jsonl_file *f = (tci_jsonl_file *)j->files.slots[i].value;
         if (j->files.slots[i].id != 0)
             rc = tci_jsonl_read_sidecar(o, f, err);
+    }
+    if (rc == 0 && tci_jsonl_has_lost_main(j, o)) {
+        (void)tc_err_set(err, TC_E_PARSE,
+                         "'" TCI_JSONL_MAIN "' is missing, and files that it refers "
+                         "to are there");
+        return tc_err_hint(err, "put '" TCI_JSONL_MAIN "' back, from a copy");
     }
     return rc < 0 ? rc : tci_jsonl_replay(o, err);
 }

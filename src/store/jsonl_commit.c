@@ -351,7 +351,7 @@ int tci_jsonl_commit(tci_store *store, const tci_write *writes, size_t nwrites, 
     commit c = {.j = j,
                 .seq = j->base.ix.next_seq,
                 .is_synced = j->is_full && how == TCI_COMMIT_SYNCED,
-                .is_lazy = j->is_full && how == TCI_COMMIT_LAZY};
+                .is_lazy = j->is_full && how != TCI_COMMIT_SYNCED};
     tci_arena_clear(&j->arena);
     rc = tci_index_check(&j->base.ix, writes, nwrites, TCI_CHECK_TEXTS, &j->arena, &c.batch, err);
     if (rc == 0)

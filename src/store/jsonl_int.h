@@ -197,6 +197,8 @@ typedef struct tci_jsonl_opening {
     uint64_t lazy_from;  /* first of the lazy markers at the end */
     bool is_cut; /* lazy markers without their records: main_limit was lowered, do it again */
 } tci_jsonl_opening;
+/* Main is not there although its commits were: what the sidecars hold is not from the first of them. */
+bool tci_jsonl_has_lost_main(const tci_jsonl *j, const tci_jsonl_opening *o);
 
 int tci_jsonl_read_sidecar(tci_jsonl_opening *o, tci_jsonl_file *f, tc_err *err) TC_CHECKED;
 /* Read main.jsonl and take its commits into the index. */

@@ -251,7 +251,12 @@ int tci_jsonl_repair(tc_str path, tci_damage_fn on_damage, void *user, tci_arena
     int rc = tci_jsonl_salvage_run(path, &look, err);
     if (rc < 0)
         return rc;
-    if (look.report.ndamaged == look.ntails) { /* opening does it */
+    if (look.report.is_unreadable) {
+        (void)tc_err_set(err, TC_E_PARSE, "nothing of session '%.*s' can be read",
+                         TC_STR_ARG(path));
+        return tc_err_hint(err, "put its '" TCI_JSONL_MAIN "' back, from a copy");
+    }
+    if (look.report.ndamaged == look.report.ntails) { /* opening does it */
         *ret_aside = TC_STR("");
         *ret = look.report;
         return 0;

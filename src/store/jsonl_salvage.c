@@ -42,6 +42,7 @@ static void tell(walk *w, tc_str file, uint64_t offset, uint64_t len, bool is_lo
     tci_damage d = {tci_str_of(where, (size_t)n), tci_str(what), is_lost};
     tci_jsonl_damage_part part = {file, offset, len, tci_str(what), is_lost};
     w->s->report.ndamaged++;
+    w->s->report.nlost += is_lost;
     if (w->s->on_damage != NULL)
         w->s->on_damage(w->s->user, &d);
     if (w->s->on_part != NULL && w->rc == 0)
@@ -162,7 +163,7 @@ static int walk_sidecar(walk *w, tci_jsonl_file *f, tc_err *err)
     }
     tci_jsonl_reader_done(&r);
     if (rc == 0 && at < st.size) {
-        w->s->ntails++;
+        w->s->report.ntails++;
         tell_file(w, f, at, st.size - at, false, "an unfinished line, which opening removes");
     }
     return rc < 0 ? rc : w->rc;
@@ -272,7 +273,7 @@ static bool is_obsolete(const walk *w, bool is_task, uint64_t id, const tci_docu
 static void tell_missing(walk *w, const char *what)
 {
     if (w->at >= w->o.lazy_from) {
-        w->s->ntails++;
+        w->s->report.ntails++;
         tell_main(w, false, "a commit that was not synced has lost a record: opening removes it");
     } else {
         tell_main(w, true, what);
@@ -584,7 +585,7 @@ static int walk_main(walk *w, bool looks_ahead, tc_err *err)
     if (rc == 0 && !looks_ahead && w->has_gap)
         rc = take_orphans(w, UINT64_MAX, err);
     if (rc == 0 && !looks_ahead && w->at < st.size) {
-        w->s->ntails++;
+        w->s->report.ntails++;
         w->len = st.size - w->at;
         tell_main(w, false, "an unfinished line, which opening removes");
     }
@@ -602,7 +603,7 @@ static void judge_tails(walk *w)
             is_tail = is_tail && !s->recs[k - 1].is_confirmed;
             if (s->recs[k - 1].is_confirmed)
                 continue;
-            w->s->ntails += is_tail;
+            w->s->report.ntails += is_tail;
             tell_file(w, s->file, s->recs[k - 1].line_at, 0, !is_tail,
                       is_tail ? "a record of a commit that did not happen, which opening removes"
                               : "a record that no commit refers to");
@@ -622,8 +623,13 @@ static int walk_all(walk *w, tc_err *err)
         if (rc == 0)
             rc = walk_main(w, false, err);
     }
-    if (rc == 0)
+    if (rc == 0 && tci_jsonl_has_lost_main(w->j, &w->o)) {
+        w->s->report.is_unreadable = true;
+        tell(w, TC_STR(TCI_JSONL_MAIN), 0, 0, true,
+             "it is missing, and nothing else says what happened");
+    } else if (rc == 0) {
         judge_tails(w);
+    }
     return rc < 0 ? rc : w->rc;
 }
 

@@ -29,7 +29,6 @@ typedef struct tci_jsonl_salvage {
     void *keeper;
     /* filled */
     tci_check_report report;
-    uint64_t ntails; /* of the damaged: rests that opening cuts by itself */
 } tci_jsonl_salvage;
 
 /* Errors are those of the callbacks and of reading (IO, NO_MEMORY, NOT_FOUND); damage is none. */

@@ -3,10 +3,13 @@
  * The owner lock of a session. What the lock protects is the backends' business; who may have it,
  * the kernel's. Any thread; may block on the file system. Invariant: whoever holds the lock of the file
  * that the name stands for now is the owner; a holder of a file that has lost its name is nobody,
- * which is why taking the lock looks at the name once more. */
+ * which is why taking the lock looks at the name once more. The lock file says who the owner is; a byte
+ * of the session's own file, far behind its end, is locked as well, because the file may have other names,
+ * each with a lock file of its own. */
 #include "store/lock.h"
 
 #include "base/json.h"
+#include "base/plain.h"
 #include "plat/clock.h"
 #include "plat/file.h"
 #include "plat/proc.h"
@@ -18,9 +21,13 @@ enum {
     LOCK_CONTENT_MAX = 4 * 1024 /* bytes of a lock file that we look at */
 };
 
+/* Bytes of the session's file: no session is that long, and SQLite locks others. */
+static const uint64_t owned_byte = UINT64_C(1) << 61, named_byte = (UINT64_C(1) << 61) + 1;
+
 struct tci_lock {
     tci_file file;
-    char path[TCI_PATH_MAX];
+    tci_file session; /* its own file; none while there is none yet */
+    char path[TCI_PATH_MAX], session_path[TCI_PATH_MAX];
 };
 
 bool tci_store_path_is_sqlite(tc_str path)
@@ -66,8 +73,7 @@ int tci_store_make_folders(tc_str path, bool itself, tc_err *err)
 static void put_plain(tci_buf *b, tc_str s)
 {
     enum { PLAIN_MAX = 64 };
-    for (size_t i = 0; i < s.len && i < PLAIN_MAX; i++)
-        tci_buf_append_byte(b, s.ptr[i] >= 0x20 && s.ptr[i] != 0x7f ? s.ptr[i] : '?');
+    tci_plain_put(b, tci_str_sub(s, 0, PLAIN_MAX), TCI_PLAIN_LINE);
 }
 
 static void put_own_content(tci_buf *b)
@@ -229,13 +235,78 @@ static void sign(tci_file f)
     tci_buf_done(&b);
 }
 
+/* ---- the session's own file ---- */
+
+/* Its path: the file of SQLite, or the first of a folder's. */
+static int session_file_of(tc_str path, char ret[TCI_PATH_MAX], tc_err *err)
+{
+    tc_str main = TC_STR("/main.jsonl"), more = tci_store_path_is_sqlite(path) ? TC_STR("") : main;
+    if (path.len + more.len >= TCI_PATH_MAX)
+        return tc_err_set(err, TC_E_TOO_BIG, "the path of the session is too long");
+    memcpy(ret, path.ptr, path.len);
+    memcpy(ret + path.len, more.ptr, more.len);
+    ret[path.len + more.len] = '\0';
+    return 0;
+}
+
+/* Owned by another name. *f stays open where this very process is the owner: closing any handle of a file
+ * takes SQLite's locks on it from the process. */
+static int refuse_other_name(const char *path, tci_file *f, tc_err *err)
+{
+    char host[TCI_SYSTEM_HOST_MAX];
+    tci_proc_stat st;
+    int pid = tci_file_marked_by(*f, named_byte);
+    if (pid != tci_proc_self())
+        tci_file_close(f);
+    tci_system_host_name(host);
+    if (pid == 0 || !tci_proc_stat_read(pid, &st)) {
+        (void)tc_err_set(err, TC_E_BUSY,
+                         "session '%s' is owned by another process, by another name of its file",
+                         path);
+    } else {
+        tci_buf b;
+        tci_buf_init(&b, LOCK_CONTENT_MAX);
+        put_plain(&b, tci_str(st.name));
+        (void)tc_err_set(err, TC_E_BUSY,
+                         "session '%s' is owned by process %d (%.*s) on host '%s', by another name "
+                         "of its file",
+                         path, pid, TC_STR_ARG(tci_buf_str(&b)), host);
+        tci_buf_done(&b);
+    }
+    return tc_err_hint(err, "end that process first, or use another session");
+}
+
+int tci_lock_bind(tci_lock *lock, tc_err *err)
+{
+    const char *path = lock->session_path;
+    tci_file f = TCI_FILE_NONE;
+    tc_err why;
+    if (tci_file_is_open(lock->session) ||
+        tci_file_open(tci_str(path), TCI_OPEN_READ | TCI_OPEN_WRITE, 0, &f, &why) < 0)
+        return 0; /* not there yet; what cannot be written, the backend tells, and nobody else writes it */
+    int rc = tci_file_lock_byte(f, owned_byte, 0, err);
+    if (rc == TC_E_BUSY)
+        return refuse_other_name(path, &f, err);
+    if (rc < 0) {
+        tci_file_close(&f);
+        return tc_err_wrap(err, "cannot lock session '%s'", path);
+    }
+    tci_file_mark_byte(f, named_byte);
+    lock->session = f;
+    return 0;
+}
+
+/* ---- taking and letting go ---- */
+
 int tci_lock_take(tc_str path, tci_lock **ret_lock, tc_err *err)
 {
     tci_lock *lock = tci_new(tci_lock);
     if (lock == NULL)
         return tci_err_no_memory(err);
-    lock->file = TCI_FILE_NONE;
+    lock->file = lock->session = TCI_FILE_NONE;
     int rc = lock_path_of(path, lock->path, err);
+    if (rc == 0)
+        rc = session_file_of(path, lock->session_path, err);
     for (int i = 0; rc == 0 && i < LOCK_TRIES; i++) {
         tci_file_close(&lock->file);
         rc = try_once(path, tci_str(lock->path), &lock->file, err);
@@ -249,6 +320,11 @@ int tci_lock_take(tc_str path, tci_lock **ret_lock, tc_err *err)
         return rc;
     }
     sign(lock->file);
+    rc = tci_lock_bind(lock, err);
+    if (rc < 0) {
+        tci_lock_release(lock);
+        return rc;
+    }
     *ret_lock = lock;
     return 0;
 }
@@ -264,6 +340,7 @@ void tci_lock_release(tci_lock *lock)
         tci_file_stat_at(TCI_FILE_CWD, tci_str(lock->path), false, &by_name, &ignored) == 0 &&
         tci_file_stat_same(&by_handle, &by_name))
         tci_file_discard(TCI_FILE_CWD, tci_str(lock->path));
+    tci_file_close(&lock->session);
     tci_file_close(&lock->file);
     tci_free(lock);
 }

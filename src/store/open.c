@@ -54,16 +54,33 @@ int tci_store_open(tc_str path, const tci_store_options *options, tci_store **re
         return open_backend(path, options, ret_store, err);
 
     tci_lock *lock = NULL;
+    tci_store *store = NULL;
     rc = tci_store_make_folders(path, !tci_store_path_is_sqlite(path), err);
     if (rc == 0)
         rc = tci_lock_take(path, &lock, err);
     if (rc == 0)
-        rc = open_backend(path, options, ret_store, err);
-    if (rc < 0)
+        rc = open_backend(path, options, &store, err);
+    if (rc == 0)
+        rc = tci_lock_bind(lock, err);
+    if (rc < 0) {
+        tc_err ignored; /* nothing was written */
+        (void)!tci_store_close(store, &ignored);
         tci_lock_release(lock);
-    else
-        (*ret_store)->lock = lock;
-    return rc;
+        return rc;
+    }
+    store->lock = lock;
+    *ret_store = store;
+    return 0;
+}
+
+/* A folder with nothing of a session in it. */
+static int check_any(tc_str path, const tci_check_report *report, tc_err *err)
+{
+    if (report->nrecords > 0 || report->ndamaged > 0 || report->ncommits > 0)
+        return 0;
+    (void)tc_err_set(err, TC_E_NOT_FOUND, "there is no session in '%.*s'", TC_STR_ARG(path));
+    return tc_err_hint(err, "a session is a folder with a 'main.jsonl', or a file named *.sqlite: "
+                            "check the path");
 }
 
 int tci_store_check(tc_str path, tci_damage_fn on_damage, void *user, tci_check_report *ret,
@@ -72,8 +89,10 @@ int tci_store_check(tc_str path, tci_damage_fn on_damage, void *user, tci_check_
     int rc = check_path(path, true, err);
     if (rc < 0)
         return rc;
-    return tci_store_path_is_sqlite(path) ? tci_sqlite_check(path, on_damage, user, ret, err)
-                                          : tci_jsonl_check(path, on_damage, user, ret, err);
+    if (tci_store_path_is_sqlite(path))
+        return tci_sqlite_check(path, on_damage, user, ret, err);
+    rc = tci_jsonl_check(path, on_damage, user, ret, err);
+    return rc < 0 ? rc : check_any(path, ret, err);
 }
 
 int tci_store_repair(tc_str path, tci_damage_fn on_damage, void *user, tci_arena *a,
@@ -88,6 +107,8 @@ int tci_store_repair(tc_str path, tci_damage_fn on_damage, void *user, tci_arena
     rc = tci_store_path_is_sqlite(path)
              ? tci_sqlite_repair(path, on_damage, user, a, ret_aside, ret, err)
              : tci_jsonl_repair(path, on_damage, user, a, ret_aside, ret, err);
+    if (rc == 0 && !tci_store_path_is_sqlite(path))
+        rc = check_any(path, ret, err);
     tci_lock_release(lock);
     return rc;
 }

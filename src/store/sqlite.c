@@ -30,7 +30,9 @@ static int close_session(tci_store *store, tc_err *err)
 {
     tci_sqlite *s = of(store);
     int rc = 0;
-    if (!s->is_read_only && !s->is_failed) {
+    if (!s->is_failed)
+        rc = tci_sqlite_flush(s, err);
+    if (rc == 0 && !s->is_read_only && !s->is_failed) {
         /* Into the file with it, so that the log is gone. A reader elsewhere may keep us from that: then
          * the log stays, and what is in it is as safe there once it is synced. */
         int got = sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
@@ -198,7 +200,6 @@ tci_sqlite *tci_sqlite_new(const tci_store_options *options)
     if (s == NULL)
         return NULL;
     s->store.ops = &ops;
-    s->durability = options->durability;
     s->is_read_only = options->is_read_only;
     if (options->prefix.len != 0)
         memcpy(s->prefix, options->prefix.ptr, options->prefix.len);

@@ -24,6 +24,7 @@ static void tell(tci_sqlite_walk *w, bool is_lost, tc_str where, tc_str what)
 {
     tci_damage damage = {.where = where, .what = what, .is_lost = is_lost};
     w->report.ndamaged++;
+    w->report.nlost += is_lost;
     if (w->on_damage != NULL)
         w->on_damage(w->user, &damage);
 }
@@ -519,6 +520,7 @@ int tci_sqlite_check(tc_str path, tci_damage_fn on_damage, void *user, tci_check
     int rc = tci_sqlite_open_for_walk(path, &w.from, err);
     if (is_damage(rc)) {
         tell(&w, true, path, tci_str(err->msg));
+        w.report.is_unreadable = true;
         *ret = w.report;
         return 0;
     }

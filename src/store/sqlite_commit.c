@@ -32,6 +32,7 @@ typedef struct batch {
     size_t nwrites;
     row_state *rows; /* per write */
     uint64_t seq, next_id;
+    bool is_begun; /* something of it may be written */
 } batch;
 
 /* 0 for writes that name no new or replaced record. */
@@ -417,16 +418,16 @@ int tci_sqlite_set_metadata(tci_sqlite *s, uint64_t next_id, uint64_t next_seq, 
 
 static int run_batch(batch *b, tci_doc_actions *documents, tc_err *err)
 {
-    int rc = read_metadata(b, err);
+    b->seq = b->s->next_seq;
+    int rc = b->s->is_pending ? 0 : read_metadata(b, err);
     if (rc == 0)
         rc = check_ids(b, err);
     if (rc == 0)
         rc = tci_sqlite_check_documents(b->s, documents, err);
+    b->is_begun = rc == 0;
     for (size_t i = 0; rc == 0 && i < b->nwrites; i++)
         rc = apply_row(b, i, err);
-    if (rc == 0)
-        rc = tci_sqlite_apply_documents(b->s, documents, b->seq, err);
-    return rc < 0 ? rc : tci_sqlite_set_metadata(b->s, b->next_id, b->seq + 1, err);
+    return rc < 0 ? rc : tci_sqlite_apply_documents(b->s, documents, b->seq, err);
 }
 
 static bool is_refusal(int rc)
@@ -436,9 +437,14 @@ static bool is_refusal(int rc)
 
 /* The transaction has failed with rc: end it. Whatever was not a refusal of the batch makes the session
  * unusable: what is on the disk is for the next opening to see. */
-static int give_up(tci_sqlite *s, int rc, tc_err *err)
+static int give_up(tci_sqlite *s, bool is_begun, int rc, tc_err *err)
 {
-    if (!is_refusal(rc))
+    bool had_pending = s->is_pending;
+    if (had_pending && !is_begun && is_refusal(rc))
+        return rc; /* nothing of it is in the transaction, which goes on */
+    s->is_pending = false;
+    memset(s->known, 0, sizeof s->known); /* one of them may not come to be */
+    if (!is_refusal(rc) || had_pending)
         s->is_failed = true;
     if (sqlite3_get_autocommit(s->db) != 0)
         return rc; /* SQLite has rolled back by itself */
@@ -450,6 +456,42 @@ static int give_up(tci_sqlite *s, int rc, tc_err *err)
                tc_err_recode(err, (tc_code)rolled_back);
     }
     return rc;
+}
+
+/* The transaction that is open becomes a commit. */
+static int end_transaction(tci_sqlite *s, bool is_synced, tc_err *err)
+{
+    int rc = tci_sqlite_set_metadata(s, s->next_id, s->next_seq, err);
+    if (rc < 0)
+        return rc;
+    tci_sqlite_vfs_sync_commits(s->vfs, is_synced || !s->syncs_commits);
+    rc = tci_sqlite_do(s, TCI_SQL_COMMIT, err);
+    tci_sqlite_vfs_sync_commits(s->vfs, true);
+    if (rc == 0)
+        s->is_pending = false;
+    return rc < 0 && is_refusal(rc) ? tc_err_recode(err, TC_E_IO) : rc; /* too late to be one */
+}
+
+int tci_sqlite_flush(tci_sqlite *s, tc_err *err)
+{
+    if (!s->is_pending)
+        return 0;
+    int rc = end_transaction(s, true, err);
+    return rc < 0 ? give_up(s, true, rc, err) : 0;
+}
+
+/* May it share a transaction with others? Only if nothing can speak against it once it is begun. */
+static bool may_join(const tci_write *writes, size_t nwrites)
+{
+    enum { JOINED_MAX = 1024 * 1024 };
+    size_t bytes = 0;
+    for (size_t i = 0; i < nwrites; i++) {
+        bool ignored;
+        bytes += text_of(&writes[i], &ignored).len + writes[i].content.json.len;
+        if (writes[i].type == TCI_WRITE_DOC_COPY || bytes > JOINED_MAX)
+            return false;
+    }
+    return true;
 }
 
 int tci_sqlite_commit(tci_store *store, const tci_write *writes, size_t nwrites, tci_commit_how how,
@@ -467,25 +509,27 @@ int tci_sqlite_commit(tci_store *store, const tci_write *writes, size_t nwrites,
     tci_arena_clear(&s->batch);
     batch b = {.s = s, .writes = writes, .nwrites = nwrites, .next_id = s->next_id};
     tci_doc_actions documents = {.count = 0};
+    bool joins = may_join(writes, nwrites);
     rc = tci_sqlite_collect(s, writes, nwrites, &documents, err);
-    if (rc == 0)
-        rc = tci_sqlite_set_sync(
-            s, s->durability == TCI_DURABILITY_FULL && how == TCI_COMMIT_SYNCED, err);
-    if (rc == 0)
+    if (rc == 0 && !joins)
+        rc = tci_sqlite_flush(s, err);
+    if (rc == 0 && !s->is_pending)
         rc = tci_sqlite_do(s, TCI_SQL_BEGIN_IMMEDIATE, err);
     if (rc == 0) {
         rc = run_batch(&b, &documents, err);
         if (rc == 0) {
-            rc = tci_sqlite_do(s, TCI_SQL_COMMIT, err);
-            if (rc < 0 && is_refusal(rc))
-                rc = tc_err_recode(err, TC_E_IO); /* too late to be one */
+            s->next_id = b.next_id;
+            s->next_seq = b.seq + 1;
         }
+        if (rc == 0 && how == TCI_COMMIT_DEFERRED && joins)
+            s->is_pending = true;
+        else if (rc == 0)
+            rc = end_transaction(s, how == TCI_COMMIT_SYNCED, err);
         if (rc < 0)
-            rc = give_up(s, rc, err);
+            rc = give_up(s, b.is_begun, rc, err);
     }
     if (rc < 0)
         return rc;
-    s->next_id = b.next_id;
     *ret_seq = b.seq;
     return 0;
 }

@@ -61,6 +61,8 @@ int tci_sqlite_fail(sqlite3 *db, int rc, const char *what, tc_err *err)
         (void)tc_err_set(err, code, "cannot %s: %s", what, why);
     if (code == TC_E_NO_SPACE)
         (void)tc_err_hint(err, "free some space, then open the session again");
+    else if (code == TC_E_IO)
+        (void)tc_err_hint(err, "see to the disk, then open the session again");
     return code;
 }
 
@@ -70,18 +72,6 @@ int tci_sqlite_exec(tci_sqlite *s, const char *sql, tc_err *err)
 {
     int rc = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
     return rc == SQLITE_OK ? 0 : tci_sqlite_fail(s->db, rc, "use the session file", err);
-}
-
-int tci_sqlite_set_sync(tci_sqlite *s, bool is_full, tc_err *err)
-{
-    if (s->is_full_sync == is_full)
-        return 0;
-    /* Done when the text is compiled; there is nothing to keep prepared. */
-    int rc =
-        tci_sqlite_exec(s, is_full ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL", err);
-    if (rc == 0)
-        s->is_full_sync = is_full;
-    return rc;
 }
 
 /* How SQLite is to be told of path: "file:" at its beginning would make it a URI. */
@@ -189,9 +179,13 @@ int tci_sqlite_connect(tci_sqlite *s, tc_str path, const tci_store_options *opti
      * pages, and each of them goes to the log whole. Deleted content need not be overwritten. The checks
      * of the tables would parse every text once more; ours are stricter (sqlite_commit.c). */
     rc = tci_sqlite_exec(s,
-                         "PRAGMA page_size=512;PRAGMA journal_mode=WAL;PRAGMA synchronous=NORMAL;"
+                         "PRAGMA page_size=512;PRAGMA journal_mode=WAL;"
                          "PRAGMA secure_delete=OFF;PRAGMA ignore_check_constraints=ON",
                          err);
+    s->syncs_commits = options->durability == TCI_DURABILITY_FULL;
+    if (rc == 0)
+        rc = tci_sqlite_exec(
+            s, s->syncs_commits ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL", err);
     if (rc == 0)
         (void)sqlite3_wal_autocheckpoint(s->db, (int)wal_pages);
     return rc;
@@ -241,7 +235,7 @@ int tci_sqlite_step(tci_sqlite *s, sqlite3_stmt *stmt, tc_err *err)
         return 0;
     }
     /* SQLite counts COMMIT as reading. */
-    bool is_read = sqlite3_stmt_readonly(stmt) && (rc & 0xff) != SQLITE_FULL;
+    bool is_read = sqlite3_stmt_readonly(stmt) && stmt != s->stmts[TCI_SQL_COMMIT];
     rc = tci_sqlite_fail(s->db, rc, is_read ? "read the session" : "write the session", err);
     (void)sqlite3_reset(stmt); /* repeats the error that was reported */
     return rc;

@@ -25,14 +25,19 @@ typedef enum tci_sql {
 enum {
     TCI_SQLITE_PREFIX_MAX = 64,
     TCI_SQLITE_BUSY_MS = 5000,
-    TCI_SQLITE_WAL_PAGES = 1000,
+    TCI_SQLITE_WAL_PAGES = 4000, /* of 512 bytes */
     TCI_SQLITE_ARENA_MAX =
         1024 * 1024 * 1024,        /* what one record may take to parse; SQLite ends there */
+    TCI_SQLITE_SEGMENTS = 8,       /* conversations whose place in the fork chain is remembered */
     TCI_SQLITE_SCHEMA_VERSION = 2, /* the newest we know */
     TCI_SQLITE_SCANS = 288         /* slots for the statements of scans, see sqlite_scan.c */
 };
 
 typedef struct tci_sqlite_vfs tci_sqlite_vfs;
+
+typedef struct tci_sqlite_segment {
+    uint64_t id, parent_id, parent_at;
+} tci_sqlite_segment;
 
 typedef struct tci_sqlite {
     tci_store store;
@@ -41,11 +46,14 @@ typedef struct tci_sqlite {
     sqlite3_stmt *stmts[TCI_SQL_COUNT];    /* prepared at first use */
     sqlite3_stmt *scans[TCI_SQLITE_SCANS]; /* the same for scans */
     char prefix[TCI_SQLITE_PREFIX_MAX];
-    tci_durability durability;
     bool is_read_only;
-    bool is_full_sync; /* what PRAGMA synchronous was last set to */
-    bool is_failed;    /* a failure that only opening again can judge */
+    bool syncs_commits; /* SQLite does, each; else (NORMAL) the log before a checkpoint only */
+    bool is_failed;     /* a failure that only opening again can judge */
+    bool is_pending;    /* a transaction with deferred commits is open */
     uint64_t next_id;
+    uint64_t next_seq; /* while a transaction is open: the metadata are written with its end */
+    tci_sqlite_segment known[TCI_SQLITE_SEGMENTS]; /* asked for last; id 0: none */
+    size_t next_known;
     tci_buf kind, key; /* encoded identities of the statement that is being bound */
     tci_arena scratch; /* for one record */
     /* Of the batch that is being committed. */
@@ -73,8 +81,6 @@ int tci_sqlite_step(tci_sqlite *s, sqlite3_stmt *stmt, tc_err *err) TC_CHECKED;
 int tci_sqlite_run(tci_sqlite *s, sqlite3_stmt *stmt, tc_err *err) TC_CHECKED;
 /* The same for a fixed one without parameters. */
 int tci_sqlite_do(tci_sqlite *s, tci_sql which, tc_err *err) TC_CHECKED;
-/* The synchronous level that a commit needs; outside transactions only. */
-int tci_sqlite_set_sync(tci_sqlite *s, bool is_full, tc_err *err) TC_CHECKED;
 void tci_sqlite_finalize(tci_sqlite *s); /* all statements */
 
 /* Bound text is borrowed until the next step. An id 0 is bound as NULL. */
@@ -94,6 +100,15 @@ tc_str tci_sqlite_text(sqlite3_stmt *stmt, int column);  /* until the next step 
 tci_sqlite_vfs *tci_sqlite_vfs_new(void) TC_CHECKED;
 const char *tci_sqlite_vfs_name(const tci_sqlite_vfs *v);
 void tci_sqlite_vfs_free(tci_sqlite_vfs *v); /* after the connection is closed; NULL is fine */
+/* Whether commits from here on are to be synced by themselves. Without: only where SQLite syncs every
+ * commit, or the sync of the log before a checkpoint would be taken for a commit's. */
+void tci_sqlite_vfs_sync_commits(tci_sqlite_vfs *v, bool is_wanted);
+
+/* ---- sqlite_locks.c: the main file of such a layer ---- */
+
+size_t tci_sqlite_main_bytes(void); /* to be followed by those of the layer below */
+int tci_sqlite_main_open(sqlite3_vfs *below, const char *name, sqlite3_file *f, int flags,
+                         int *ret_flags);
 
 /* ---- sqlite_schema.c ---- */
 
@@ -118,10 +133,7 @@ int tci_sqlite_submission_of(tci_sqlite *s, tc_str text, tci_arena *a, tci_submi
 int tci_sqlite_document_of(tci_sqlite *s, tc_str text, tci_arena *a, tci_document *ret,
                            tc_err *err) TC_CHECKED;
 
-/* Only what forks need of a conversation; false in *ret_found: there is none. */
-typedef struct tci_sqlite_segment {
-    uint64_t id, parent_id, parent_at;
-} tci_sqlite_segment;
+/* Only what forks need of a conversation, which never changes; false in *ret_found: there is none. */
 int tci_sqlite_segment_of(tci_sqlite *s, uint64_t id, tci_sqlite_segment *ret, bool *ret_found,
                           tc_err *err) TC_CHECKED;
 
@@ -172,6 +184,8 @@ int tci_sqlite_scan_documents(tci_store *store, int scope, uint64_t owner_id, tc
 int tci_sqlite_commit(tci_store *store, const tci_write *writes, size_t nwrites, tci_commit_how how,
                       uint64_t *ret_seq, tc_err *err);
 int tci_sqlite_mint(tci_store *store, uint64_t *ret_id, tc_err *err);
+/* Give deferred commits to the system. */
+int tci_sqlite_flush(tci_sqlite *s, tc_err *err) TC_CHECKED;
 
 /* What a batch does to one document. */
 typedef struct tci_doc_action {

@@ -5,7 +5,9 @@
  * parsing needs for a moment. */
 #include "store/sqlite_int.h"
 
+#include "base/utf8.h"
 #include "store/delta.h"
+#include "store/jsonl_scan.h"
 
 static tci_sqlite *of(tci_store *store)
 {
@@ -47,10 +49,60 @@ int tci_sqlite_conversation_of(tci_sqlite *s, tc_str stored, tci_arena *a, tci_c
     return rc < 0 ? rc : damaged(tci_conversation_of(&v, text, ret, err), err);
 }
 
+/* The fields of an entry, in passing. */
+static bool scan_entry_field(tci_entry *e, unsigned *seen, tc_str key, tc_str raw, tci_arena *a)
+{
+    static const tc_str names[] = {{"id", 2},   {"conversationId", 14}, {"kind", 4},
+                                   {"head", 4}, {"byTaskId", 8},        {"model", 5},
+                                   {"edits", 5}};
+    uint64_t *const ids[] = {&e->id, &e->conversation_id, NULL, &e->head, &e->by_task_id};
+    size_t i = 0;
+    while (i < TCI_ARRAY_LEN(names) && !tci_str_eq(key, names[i]))
+        i++;
+    if (i == TCI_ARRAY_LEN(names))
+        return true;
+    if ((*seen & 1U << i) != 0)
+        return false;
+    *seen |= 1U << i;
+    if (i < TCI_ARRAY_LEN(ids) && ids[i] != NULL)
+        return tci_raw_id(raw, ids[i]);
+    if (i == 2)
+        return tci_raw_string(raw, a, &e->kind) && e->kind.len > 0;
+    e->has_model = e->has_model || i == 5;
+    e->has_edits = e->has_edits || i == 6;
+    return tci_raw_is_array(raw);
+}
+
+/* An entry without building its values, of which contexts take a hundred thousand at once. False when it is
+ * not what is nearly always there: then it is parsed, which also knows what is wrong with it. */
+static bool scan_entry(tc_str text, tci_arena *a, tci_entry *ret)
+{
+    enum { REQUIRED = 7 }; /* id, conversation, kind */
+    tci_scan scan = tci_scan_of(text);
+    tci_entry e = {.json = text};
+    unsigned seen = 0;
+    bool first = true;
+    tc_str key, raw;
+    if (!tci_utf8_is_valid(text) || !tci_scan_object(&scan))
+        return false;
+    while (tci_scan_member(&scan, &first, a, &key)) {
+        if (!tci_scan_value(&scan, &raw) || !scan_entry_field(&e, &seen, key, raw, a))
+            return false;
+    }
+    if (!tci_scan_ok(&scan) || !tci_jsonl_scan_end(&scan) || (seen & REQUIRED) != REQUIRED)
+        return false;
+    *ret = e;
+    return true;
+}
+
 int tci_sqlite_entry_of(tci_sqlite *s, tc_str stored, tci_arena *a, tci_entry *ret, tc_err *err)
 {
     tc_str text;
     tci_json v;
+    if (tci_arena_dup(a, stored, &text, err) < 0)
+        return err->code;
+    if (scan_entry(text, a, ret))
+        return 0;
     int rc = parse(s, stored, a, &text, &v, err);
     if (rc == 0)
         rc = damaged(tci_entry_of(&v, text, ret, err), err);
@@ -177,6 +229,13 @@ int tci_sqlite_segment_of(tci_sqlite *s, uint64_t id, tci_sqlite_segment *ret, b
                           tc_err *err)
 {
     sqlite3_stmt *stmt;
+    for (size_t i = 0; i < TCI_SQLITE_SEGMENTS; i++) {
+        if (id != 0 && s->known[i].id == id) {
+            *ret = s->known[i];
+            *ret_found = true;
+            return 0;
+        }
+    }
     int rc = find(s, TCI_SQL_CONVERSATION_GET, id, &stmt, err);
     if (rc == 0)
         *ret_found = false;
@@ -193,6 +252,7 @@ int tci_sqlite_segment_of(tci_sqlite *s, uint64_t id, tci_sqlite_segment *ret, b
     if (rc < 0)
         return damaged(rc, err);
     *ret = (tci_sqlite_segment){.id = id, .parent_id = c.parent_id, .parent_at = c.parent_at};
+    s->known[s->next_known++ % TCI_SQLITE_SEGMENTS] = *ret;
     *ret_found = true;
     return 0;
 }
@@ -413,6 +473,8 @@ int tci_sqlite_document(tci_store *store, uint64_t id, uint64_t at, tci_arena *a
                         tci_document_state *ret, tci_tree *ret_value, tc_err *err)
 {
     tci_sqlite *s = of(store);
+    if (s->is_pending)
+        return tci_sqlite_materialize(s, id, at, a, ret, ret_value, err);
     /* Record and revisions of one state, whatever another process commits meanwhile. */
     int rc = tci_sqlite_do(s, TCI_SQL_BEGIN, err);
     if (rc < 0)

@@ -42,9 +42,7 @@ static int open_new(tc_str path, tci_sqlite **ret, tc_err *err)
 /* All of it in one transaction, then into the file and onto the disk. */
 static int copy_sound(tci_sqlite_walk *w, tc_err *err)
 {
-    int rc = tci_sqlite_set_sync(w->to, true, err);
-    if (rc == 0)
-        rc = tci_sqlite_do(w->to, TCI_SQL_BEGIN_IMMEDIATE, err);
+    int rc = tci_sqlite_do(w->to, TCI_SQL_BEGIN_IMMEDIATE, err);
     if (rc == 0)
         rc = tci_sqlite_walk_all(w, err);
     if (rc == 0)

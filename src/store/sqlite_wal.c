@@ -2,7 +2,8 @@
  *
  * The log of an SQLite session, written a commit at a time. SQLite hands its log over in pieces, two for
  * each page; here they are collected and go to the system in one write when the page that ends a
- * commit has come, or before anybody looks. Everything else about files is the system's layer below.
+ * commit has come, or before anybody looks. The sync that ends a commit is left out when the commit is one
+ * that need not be synced by itself. Everything else about files is the system's layer below.
  * Thread: the session's line. Invariants: no commit is reported done, and nothing synced, with pieces
  * still in hand; what goes wrong when they are written is the error of the call that wrote them. */
 #include "store/sqlite_int.h"
@@ -20,15 +21,19 @@ struct tci_sqlite_vfs {
     sqlite3_vfs vfs; /* first: SQLite hands it back */
     sqlite3_vfs *below;
     char name[32];
+    bool leaves_commits; /* their syncs are left out */
 };
 
 typedef struct log_file {
     sqlite3_file base; /* first, likewise */
     sqlite3_file *below;
+    const tci_sqlite_vfs *vfs;
     tci_buf held;
     sqlite3_int64 held_at;  /* where the first held byte belongs */
     sqlite3_int64 expected; /* where the next one will, if it goes straight on */
     bool ends_commit;       /* the page whose header came last ends a commit */
+    bool is_commit_written; /* such a page came last of all, so the next sync is that commit's */
+    bool is_header_new;     /* what came before the first page has to be synced before it counts */
 } log_file;
 
 static log_file *of(sqlite3_file *f)
@@ -56,6 +61,8 @@ static int log_write(sqlite3_file *f, const void *bytes, int len, sqlite3_int64 
     if (len == FRAME_HEADER)
         l->ends_commit = (header[4] | header[5] | header[6] | header[7]) != 0;
     l->expected = offset + len;
+    l->is_commit_written = is_page && was_end;
+    l->is_header_new = l->is_header_new || offset == 0;
     int rc = SQLITE_OK;
     if (!goes_on || l->held_at + (sqlite3_int64)l->held.len != offset ||
         l->held.len + (size_t)len > HELD_MAX)
@@ -91,8 +98,15 @@ static int log_truncate(sqlite3_file *f, sqlite3_int64 size)
 static int log_sync(sqlite3_file *f, int flags)
 {
     log_file *l = of(f);
+    bool is_commit = l->is_commit_written && !l->is_header_new;
     int rc = write_held(l);
-    return rc != SQLITE_OK ? rc : l->below->pMethods->xSync(l->below, flags);
+    if (rc != SQLITE_OK)
+        return rc;
+    l->is_commit_written = false;
+    if (is_commit && l->vfs->leaves_commits)
+        return SQLITE_OK;
+    l->is_header_new = false;
+    return l->below->pMethods->xSync(l->below, flags);
 }
 
 static int log_file_size(sqlite3_file *f, sqlite3_int64 *ret)
@@ -162,11 +176,14 @@ static const sqlite3_io_methods log_methods = {
 static int vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *f, int flags, int *ret_flags)
 {
     sqlite3_vfs *below = ((tci_sqlite_vfs *)(void *)vfs)->below;
+    if ((flags & SQLITE_OPEN_MAIN_DB) != 0)
+        return tci_sqlite_main_open(below, name, f, flags, ret_flags);
     if ((flags & SQLITE_OPEN_WAL) == 0) /* as if we were not there */
         return below->xOpen(below, name, f, flags, ret_flags);
     log_file *l = of(f);
     memset(l, 0, sizeof *l);
     l->below = (sqlite3_file *)(void *)(l + 1);
+    l->vfs = (const tci_sqlite_vfs *)(void *)vfs;
     tci_buf_init(&l->held, HELD_MAX);
     int rc = below->xOpen(below, name, l->below, flags, ret_flags);
     if (l->below->pMethods != NULL)
@@ -188,7 +205,9 @@ tci_sqlite_vfs *tci_sqlite_vfs_new(void)
     (void)snprintf(v->name, sizeof v->name, "telechir-%p", (void *)v); /* one for each session */
     v->vfs.zName = v->name;
     v->vfs.pNext = NULL;
-    v->vfs.szOsFile = (int)sizeof(log_file) + v->below->szOsFile;
+    size_t ours = tci_sqlite_main_bytes();
+    ours = ours > sizeof(log_file) ? ours : sizeof(log_file);
+    v->vfs.szOsFile = (int)ours + v->below->szOsFile;
     v->vfs.xOpen = vfs_open;
     if (sqlite3_vfs_register(&v->vfs, 0) != SQLITE_OK) {
         tci_free(v);
@@ -200,6 +219,11 @@ tci_sqlite_vfs *tci_sqlite_vfs_new(void)
 const char *tci_sqlite_vfs_name(const tci_sqlite_vfs *v)
 {
     return v->name;
+}
+
+void tci_sqlite_vfs_sync_commits(tci_sqlite_vfs *v, bool is_wanted)
+{
+    v->leaves_commits = !is_wanted;
 }
 
 void tci_sqlite_vfs_free(tci_sqlite_vfs *v)

@@ -22,7 +22,10 @@ int tci_store_close(tci_store *store, tc_err *err)
 int tci_store_commit(tci_store *store, const tci_write *writes, size_t nwrites, tci_commit_how how,
                      uint64_t *ret_seq, tc_err *err)
 {
-    return store->ops->commit(store, writes, nwrites, how, ret_seq, err);
+    int rc = store->ops->commit(store, writes, nwrites, how, ret_seq, err);
+    if (rc == 0 && store->lock != NULL) /* the first one may have made the file */
+        rc = tci_lock_bind(store->lock, err);
+    return rc;
 }
 
 int tci_store_mint(tci_store *store, uint64_t *ret_id, tc_err *err)

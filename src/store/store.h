@@ -33,7 +33,7 @@ typedef enum tci_durability { TCI_DURABILITY_FULL, TCI_DURABILITY_NORMAL } tci_d
  *   without_lock    the caller holds it
  *   prefix          of tables and indexes (SQLite); empty: none
  *   busy_timeout_ms 0: 5000 (SQLite)
- *   wal_pages       0: 1000 (SQLite: pages after which the log is written back) */
+ *   wal_pages       0: 4000 (SQLite: pages after which the log is written back) */
 typedef struct tci_store_options {
     tci_durability durability;
     bool is_read_only, must_exist, is_fresh, without_lock;
@@ -84,8 +84,14 @@ typedef struct tci_write {
 } tci_write;
 
 /* LAZY: not synced by itself, whatever the durability; a later commit that is synced syncs it too, and
- * it is never kept when an earlier one is lost. */
-typedef enum tci_commit_how { TCI_COMMIT_SYNCED, TCI_COMMIT_LAZY } tci_commit_how;
+ * it is never kept when an earlier one is lost. DEFERRED: like LAZY, and it may be given to the system
+ * only together with the next commit: a process that is killed before that has lost it, and no other
+ * process sees it until then. Closing keeps all there is. */
+typedef enum tci_commit_how {
+    TCI_COMMIT_SYNCED,
+    TCI_COMMIT_LAZY,
+    TCI_COMMIT_DEFERRED
+} tci_commit_how;
 
 /* All writes or none. Checked before anything is written (durable formats, "Writes"): ids new where
  * they must be, of one type, written once; documents known, alive, one content command and one retire
@@ -190,7 +196,11 @@ typedef void (*tci_damage_fn)(void *user, const tci_damage *damage);
 typedef struct tci_check_report {
     uint64_t nrecords; /* that are sound */
     uint64_t ndamaged;
+    uint64_t nlost; /* of the damaged: what repair cannot keep */
+    uint64_t
+        ntails; /* of the damaged: rests of a commit that did not happen; opening removes them */
     uint64_t ncommits;
+    bool is_unreadable; /* as a whole: there is nothing that repair could take records from */
 } tci_check_report;
 /* Read every record without changing anything. 0 also when there is damage: see the report. */
 int tci_store_check(tc_str path, tci_damage_fn on_damage, void *user, tci_check_report *ret,

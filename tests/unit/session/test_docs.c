@@ -107,6 +107,7 @@ static void bad_changes_change_nothing(void **state)
     fails(TC_E_INVALID, tc_doc_set(d, S("/items/0"), S("1"), &f->err));
     fails(TC_E_INVALID, tc_doc_set(d, S("/text"), S("{"), &f->err));
     fails(TC_E_INVALID, tc_doc_set(d, S("/__proto__"), S("1"), &f->err));
+    fails(TC_E_INVALID, tc_doc_set(d, S("/\xff"), S("1"), &f->err)); /* nor could it be stored */
     fails(TC_E_INVALID, tc_doc_set(d, S(""), S("[]"), &f->err));
     fails(TC_E_INVALID, tc_doc_append(d, S("/items"), S("x"), &f->err));
     fails(TC_E_INVALID, tc_doc_append(d, S("/text"), S("\xff"), &f->err));

@@ -178,6 +178,58 @@ static void a_link_leads_to_the_same_lock(void **state)
     }
 }
 
+/* The same file under another name: a file of SQLite, or the first of a folder. */
+static const char *const hard_links[][2] = {{"one.sqlite", "hard.sqlite"},
+                                            {"one-folder/main.jsonl", "hard-folder/main.jsonl"}};
+static const char *const hard_paths[] = {"hard.sqlite", "hard-folder"};
+
+static void make_hard_link(size_t i)
+{
+    tc_err err;
+    tci_file_discard(TCI_FILE_CWD, tci_str(hard_links[i][1]));
+    (void)!tci_file_mkdir(TCI_FILE_CWD, TC_STR("hard-folder"), 0700, &err); /* or it is there */
+    if (tci_file_link(TCI_FILE_CWD, tci_str(hard_links[i][0]), TCI_FILE_CWD,
+                      tci_str(hard_links[i][1]), &err) < 0)
+        fail_msg("%s", err.msg);
+}
+
+static void commit_nothing(tci_store *store)
+{
+    tc_err err;
+    uint64_t seq;
+    if (tci_store_commit(store, NULL, 0, TCI_COMMIT_SYNCED, &seq, &err) < 0)
+        fail_msg("%s", err.msg);
+}
+
+static void case_75_hard_link_leads_to_the_same_owner(void **state)
+{
+    TCI_UNUSED(state);
+    for (size_t i = 0; i < TCI_ARRAY_LEN(paths); i++) {
+        tc_err err;
+        char owner[64];
+        tci_store *store = must_open(paths[i]), *second = NULL;
+        commit_nothing(store);
+        make_hard_link(i);
+        /* In one process, also when the file was made by the commit just now. */
+        assert_int_equal(tci_store_open(tci_str(hard_paths[i]), NULL, &second, &err), TC_E_BUSY);
+        must_close(store);
+        holder h = hold(paths[i]);
+        for (size_t k = 0; k < 2; k++) {
+            assert_int_equal(tci_store_open(tci_str(hard_paths[i]), NULL, &second, &err),
+                             TC_E_BUSY);
+            (void)snprintf(owner, sizeof owner, "owned by process %d (", (int)h.pid);
+            if (strstr(err.msg, owner) == NULL || strstr(err.msg, hard_paths[i]) == NULL)
+                fail_msg("%s", err.msg);
+        }
+        check_refused(paths[i], h.pid);
+        kill_holder(h);
+        must_close(must_open(hard_paths[i]));
+        must_close(must_open(paths[i]));
+        assert_false(exists("hard.sqlite-owner.lock"));
+        assert_false(exists("hard-folder/owner.lock"));
+    }
+}
+
 static void nothing_is_left_of_a_lock(void **state)
 {
     TCI_UNUSED(state);
@@ -261,6 +313,7 @@ int main(void)
         cmocka_unit_test(case_75_lock_of_the_dead_names_a_living_process),
         cmocka_unit_test(case_75_not_taken_over_while_the_owner_lives),
         cmocka_unit_test(a_link_leads_to_the_same_lock),
+        cmocka_unit_test(case_75_hard_link_leads_to_the_same_owner),
         cmocka_unit_test(nothing_is_left_of_a_lock),
         cmocka_unit_test(readers_need_no_lock_and_see_the_owner),
         cmocka_unit_test(repairing_needs_the_lock),

@@ -115,7 +115,7 @@ static void add_line(void *user, const tci_damage *d)
 static tci_check_report check(tci_buf *lines)
 {
     tc_err err;
-    tci_check_report report = {0, 0, 0};
+    tci_check_report report = {.nrecords = 0};
     tci_buf_clear(lines);
     if (tci_store_check(tci_str(path), add_line, lines, &report, &err) < 0)
         fail_msg("check: %s", err.msg);
@@ -130,7 +130,7 @@ static tci_check_report repair(tci_buf *lines)
     tci_arena a;
     tc_str aside = {NULL, 0};
     tci_file_stat st;
-    tci_check_report report = {0, 0, 0};
+    tci_check_report report = {.nrecords = 0};
     tci_arena_init(&a, 0);
     tci_buf_clear(lines);
     if (tci_store_repair(tci_str(path), add_line, lines, &a, &aside, &report, &err) < 0)
@@ -332,7 +332,7 @@ static void what_is_no_database_is_left_alone(void **state)
     tci_arena a;
     tc_str aside;
     tci_buf lines;
-    tci_check_report report = {0, 0, 0};
+    tci_check_report report = {.nrecords = 0};
     tci_file f;
     char text[2 * PAGE];
     memset(text, 'x', sizeof text);

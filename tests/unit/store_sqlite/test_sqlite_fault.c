@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * An SQLite session on a disk that breaks at every write and sync there is: after opening again each
- * commit is there wholly or not at all, and what was acknowledged as synced is there. */
+ * commit is there wholly or not at all, with all before it, and what was acknowledged as synced is there.
+ * TC_FULL=1: commits synced, lazy and deferred in every order that chance finds. */
 #include "sqlite_fault.h"
 #include "store_script.h"
 
@@ -10,6 +11,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -33,43 +35,94 @@
     "{\"type\":\"entry\",\"value\":{\"id\":" id "," CONV ",\"kind\":\"pi.user\"," \
     "\"model\":[{\"role\":\"user\",\"content\":\"a text that takes its place\"}]}}"
 
-/* What happens, in the shapes of a turn with a tool. A lazy one stands between synced ones. */
-static const struct {
-    const char *writes;
-    tci_commit_how how;
-} commits[] = {
-    {"[{\"type\":\"conversation\",\"value\":{\"id\":1}}," DOC("2", "pi.live") "," DOC(
-         "3", "pi.usage") "]",
-     TCI_COMMIT_SYNCED},
-    {"[" ENTRY("4") ",{\"type\":\"submission\",\"value\":{" CONV
-                    ",\"requestId\":\"r\",\"type\":\"input\",\"status\":\"placed\",\"entry\":4,"
-                    "\"id\":5}}," TASK("\"pending\",\"checkpoint\":{}") "]",
-     TCI_COMMIT_SYNCED},
-    {"[" TASK("\"running\",\"checkpoint\":{\"phase\":\"call\"}") "," DELTA("one ") "]",
-     TCI_COMMIT_SYNCED},
-    {"[" DELTA("two ") "]", TCI_COMMIT_LAZY},
-    {"[" TASK("\"running\",\"checkpoint\":{\"phase\":\"execute\"}") "," DELTA("three") "]",
-     TCI_COMMIT_SYNCED},
-    {"[" ENTRY("7") "," TASK("\"terminal\",\"outcome\":{\"status\":\"completed\",\"result\":{}"
-                             "}") "," BASE("done") ",{\"type\":\"document.retire\",\"id\":3}]",
-     TCI_COMMIT_SYNCED},
-    {"[" BASE("again") "]", TCI_COMMIT_LAZY},
+/* What happens, in the shapes of a turn with a tool. */
+static const char *const commits[] = {
+    "[{\"type\":\"conversation\",\"value\":{\"id\":1}}," DOC("2", "pi.live") "," DOC(
+        "3", "pi.usage") "]",
+    "[" ENTRY("4") ",{\"type\":\"submission\",\"value\":{" CONV
+                   ",\"requestId\":\"r\",\"type\":\"input\",\"status\":\"placed\",\"entry\":4,"
+                   "\"id\":5}}," TASK("\"pending\",\"checkpoint\":{}") "]",
+    "[" TASK("\"running\",\"checkpoint\":{\"phase\":\"call\"}") "," DELTA("one ") "]",
+    "[" DELTA("two ") "]",
+    "[" TASK("\"running\",\"checkpoint\":{\"phase\":\"execute\"}") "," DELTA("three") "]",
+    "[" ENTRY("7") "," TASK("\"terminal\",\"outcome\":{\"status\":\"completed\",\"result\":{}"
+                            "}") "," BASE("done") ",{\"type\":\"document.retire\",\"id\":3}]",
+    "[" BASE("again") "]",
 };
 enum { NCOMMITS = sizeof commits / sizeof commits[0], DUMP_MAX = 64 * 1024 };
+
+/* How each of them is committed: synced, lazy, or deferred. With NORMAL durability the words are the
+ * same, and none of them is promised to outlive the power. */
+typedef struct mix {
+    char hows[NCOMMITS + 1];
+    tci_durability durability;
+} mix;
+static const mix fixed_mixes[] = {
+    {"SSSLSSL", TCI_DURABILITY_FULL},   {"SDDLSDD", TCI_DURABILITY_FULL},
+    {"DDDDDDD", TCI_DURABILITY_FULL},   {"LDSDDSL", TCI_DURABILITY_FULL},
+    {"LLLLLLL", TCI_DURABILITY_NORMAL}, {"SDLDSDL", TCI_DURABILITY_NORMAL},
+};
+enum { NFIXED = sizeof fixed_mixes / sizeof fixed_mixes[0], NMIXES_FULL = 60 };
+static const mix *mixed = fixed_mixes; /* the present one */
 
 /* What the session looks like after each number of commits. */
 static char *states[NCOMMITS + 1];
 
-static const tci_store_options few_pages = {.wal_pages = 6}; /* written back in mid-run, too */
+static tci_commit_how how_of(size_t i)
+{
+    char c = mixed->hows[i];
+    return c == 'S' ? TCI_COMMIT_SYNCED : c == 'L' ? TCI_COMMIT_LAZY : TCI_COMMIT_DEFERRED;
+}
+
+/* Few pages: written back in mid-run, too. */
+static int open_few_pages(const char *path, tci_store **ret, tc_err *err)
+{
+    const tci_store_options few_pages = {.wal_pages = 6, .durability = mixed->durability};
+    return tci_store_open(tci_str(path), &few_pages, ret, err);
+}
 
 static tci_store *must_open(const char *path)
 {
     tc_err err;
     tci_store *store = NULL;
-    if (tci_store_open(tci_str(path), &few_pages, &store, &err) < 0)
-        fail_msg("open: %s", err.msg);
+    if (open_few_pages(path, &store, &err) < 0)
+        fail_msg("open, %s: %s", mixed->hows, err.msg);
     return store;
 }
+
+static void must_commit(tci_store *store, size_t i, const char *when)
+{
+    tc_err err;
+    uint64_t seq;
+    if (script_commit(store, tci_str(commits[i]), how_of(i), &seq, &err) < 0)
+        fail_msg("%s, commit %zu of %s: %s", when, i, mixed->hows, err.msg);
+}
+
+/* Each of the mixes in turn; false: there are no more. */
+static bool next_mix(size_t *n, uint64_t *chance, mix *own)
+{
+    size_t count = getenv("TC_FULL") != NULL ? NMIXES_FULL : NFIXED;
+    if (*n == count) {
+        mixed = fixed_mixes;
+        return false;
+    }
+    if (*n < NFIXED) {
+        mixed = &fixed_mixes[*n];
+    } else {
+        for (size_t i = 0; i < NCOMMITS; i++) {
+            *chance = *chance * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+            own->hows[i] = "SLDD"[*chance >> 62];
+        }
+        own->durability = *n % 4 == 0 ? TCI_DURABILITY_NORMAL : TCI_DURABILITY_FULL;
+        mixed = own;
+    }
+    ++*n;
+    return true;
+}
+#define EACH_MIX             \
+    uint64_t chance_ = 1;    \
+    mix own_ = {.hows = ""}; \
+    for (size_t mix_ = 0; next_mix(&mix_, &chance_, &own_);)
 
 static char *dump_of(tci_store *store)
 {
@@ -124,9 +177,7 @@ static int set_up(void **state)
     store = must_open("reference.sqlite");
     states[0] = dump_of(store);
     for (size_t i = 0; i < NCOMMITS; i++) {
-        uint64_t seq;
-        if (script_commit(store, tci_str(commits[i].writes), commits[i].how, &seq, &err) < 0)
-            fail_msg("commit %zu: %s", i, err.msg);
+        must_commit(store, i, "first");
         states[i + 1] = dump_of(store);
     }
     assert_int_equal(tci_store_close(store, &err), 0);
@@ -145,7 +196,9 @@ static int tear_down(void **state)
 
 /* How far a run came before the disk broke. */
 typedef struct progress {
-    size_t nacknowledged, nsynced; /* synced: acknowledged as such, or before one that was */
+    size_t nacknowledged;
+    size_t ngiven;  /* to the system: acknowledged and not deferred, or before such a one */
+    size_t nsynced; /* acknowledged as such, or before one that was */
     tc_code failure;
 } progress;
 
@@ -155,13 +208,13 @@ static progress run_all(const char *path)
     progress p = {.failure = TC_OK};
     tc_err err;
     tci_store *store = NULL;
-    if (tci_store_open(tci_str(path), &few_pages, &store, &err) < 0) {
+    if (open_few_pages(path, &store, &err) < 0) {
         p.failure = err.code;
         return p;
     }
     for (size_t i = 0; i < NCOMMITS; i++) {
         uint64_t seq;
-        if (script_commit(store, tci_str(commits[i].writes), commits[i].how, &seq, &err) < 0) {
+        if (script_commit(store, tci_str(commits[i]), how_of(i), &seq, &err) < 0) {
             p.failure = err.code;
             /* Nothing more is done or told by a storage that failed. */
             uint64_t id;
@@ -171,11 +224,21 @@ static progress run_all(const char *path)
             break;
         }
         p.nacknowledged = i + 1;
-        if (commits[i].how == TCI_COMMIT_SYNCED)
+        if (how_of(i) != TCI_COMMIT_DEFERRED)
+            p.ngiven = i + 1;
+        if (how_of(i) == TCI_COMMIT_SYNCED && mixed->durability == TCI_DURABILITY_FULL)
             p.nsynced = i + 1;
     }
-    (void)!tci_store_close(store, &err); /* it may fail as well: the disk is broken */
+    /* It may fail as well: the disk is broken. */
+    if (tci_store_close(store, &err) == 0 && p.failure == TC_OK)
+        p.ngiven = p.nsynced = NCOMMITS;
     return p;
+}
+
+/* Deferred commits come with the one they were waiting for, or not at all. */
+static bool is_between_joined(size_t at)
+{
+    return at > 0 && at < NCOMMITS && how_of(at - 1) == TCI_COMMIT_DEFERRED;
 }
 
 /* The state found is one of those from `least` to `most` commits; the session goes on from there. */
@@ -188,14 +251,12 @@ static void check_found(const char *path, size_t least, size_t most, const char 
     for (size_t i = 0; i <= NCOMMITS; i++)
         if (strcmp(found, states[i]) == 0)
             at = i;
-    if (at < least || at > most)
-        fail_msg("%s at operation %u: found the state after commit %zu, expected %zu to %zu:\n%s",
-                 what, n, at, least, most, found);
-    for (size_t i = at; i < NCOMMITS; i++) {
-        uint64_t seq;
-        if (script_commit(store, tci_str(commits[i].writes), commits[i].how, &seq, &err) < 0)
-            fail_msg("%s at operation %u, going on with commit %zu: %s", what, n, i, err.msg);
-    }
+    if (at < least || at > most || is_between_joined(at))
+        fail_msg("%s at operation %u of %s: found the state after commit %zu, expected %zu to "
+                 "%zu:\n%s",
+                 what, n, mixed->hows, at, least, most, found);
+    for (size_t i = at; i < NCOMMITS; i++)
+        must_commit(store, i, "going on");
     tci_free(found);
     found = dump_of(store);
     assert_string_equal(found, states[NCOMMITS]);
@@ -205,7 +266,7 @@ static void check_found(const char *path, size_t least, size_t most, const char 
 }
 
 /* is_new: from making the file on, else from opening an empty session. */
-static void each_operation(fault_how how, fault_after after, bool is_new, const char *what)
+static void each_operation_of_a_mix(fault_how how, fault_after after, bool is_new, const char *what)
 {
     unsigned n = 1;
     for (bool is_over = false; !is_over; n++) {
@@ -218,10 +279,15 @@ static void each_operation(fault_how how, fault_after after, bool is_new, const 
         is_over = !fault_has_struck();
         bool is_lossy = after != AFTER_KILL;
         fault_restart(after, n);
-        check_found("broken.sqlite", is_lossy ? p.nsynced : p.nacknowledged,
+        check_found("broken.sqlite", is_lossy ? p.nsynced : p.ngiven,
                     p.nacknowledged + 1 < NCOMMITS ? p.nacknowledged + 1 : NCOMMITS, what, n);
     }
-    assert_true(n > 40); /* it did go through the commits */
+    assert_true(n > 25); /* it did go through the commits */
+}
+
+static void each_operation(fault_how how, fault_after after, bool is_new, const char *what)
+{
+    EACH_MIX each_operation_of_a_mix(how, after, is_new, what);
 }
 
 static void killed_before_every_operation(void **state)
@@ -250,9 +316,8 @@ static void power_cut_that_keeps_parts(void **state)
 
 /* case 77: a full disk ends the commit it meets; what was acknowledged is there, and once there is
  * space again an opening goes on. */
-static void case_77_disk_full_at_every_operation(void **state)
+static void full_at_every_operation(void)
 {
-    TCI_UNUSED(state);
     unsigned n = 1;
     for (bool is_over = false; !is_over; n++) {
         copy_session("empty.sqlite", "broken.sqlite");
@@ -262,15 +327,20 @@ static void case_77_disk_full_at_every_operation(void **state)
         if (p.failure != TC_OK)
             assert_int_equal(p.failure, TC_E_NO_SPACE);
         fault_restart(AFTER_KILL, 0);
-        check_found("broken.sqlite", p.nacknowledged, p.nacknowledged + (is_over ? 0 : 1), "full",
-                    n);
+        size_t most = p.nacknowledged + 1 < NCOMMITS ? p.nacknowledged + 1 : NCOMMITS;
+        check_found("broken.sqlite", p.ngiven, most, "full", n);
     }
 }
 
-static void a_failing_sync_is_an_error_of_the_commit(void **state)
+static void case_77_disk_full_at_every_operation(void **state)
 {
     TCI_UNUSED(state);
-    size_t nfailed = 0;
+    EACH_MIX full_at_every_operation();
+}
+
+static void each_sync_fails(void)
+{
+    size_t nfailed = 0, nwanted = 0;
     unsigned n = 1;
     for (bool is_over = false; !is_over; n++) {
         copy_session("empty.sqlite", "broken.sqlite");
@@ -282,7 +352,15 @@ static void a_failing_sync_is_an_error_of_the_commit(void **state)
         check_found("broken.sqlite", p.nsynced,
                     p.nacknowledged + 1 < NCOMMITS ? p.nacknowledged + 1 : NCOMMITS, "sync", n);
     }
-    assert_true(nfailed >= 5); /* one for each synced commit at least */
+    for (size_t i = 0; i < NCOMMITS && mixed->durability == TCI_DURABILITY_FULL; i++)
+        nwanted += how_of(i) == TCI_COMMIT_SYNCED;
+    assert_true(nfailed >= nwanted); /* one for each synced commit at least */
+}
+
+static void a_failing_sync_is_an_error_of_the_commit(void **state)
+{
+    TCI_UNUSED(state);
+    EACH_MIX each_sync_fails();
 }
 
 static size_t size_of(const char *path)
@@ -315,7 +393,6 @@ static void case_72_log_cut_at_every_place_of_the_last_commit(void **state)
     TCI_UNUSED(state);
     enum { LAST = 5, STEP = 11 };
     tc_err err;
-    uint64_t seq;
     size_t before = 0, after = 0;
     copy_session("empty.sqlite", "whole.sqlite");
     const tci_store_options all_in_log = {.wal_pages = 100000};
@@ -323,8 +400,7 @@ static void case_72_log_cut_at_every_place_of_the_last_commit(void **state)
     assert_int_equal(tci_store_open(TC_STR("whole.sqlite"), &all_in_log, &store, &err), 0);
     for (size_t i = 0; i < LAST; i++) {
         before = size_of("whole.sqlite-wal");
-        if (script_commit(store, tci_str(commits[i].writes), commits[i].how, &seq, &err) < 0)
-            fail_msg("%s", err.msg);
+        must_commit(store, i, "before the cut");
         after = size_of("whole.sqlite-wal");
     }
     assert_true(after > before);
@@ -339,6 +415,80 @@ static void case_72_log_cut_at_every_place_of_the_last_commit(void **state)
     }
 }
 
+/* Deferred commits and the one that takes them along: cut at any byte, the log has none of them. */
+static void a_log_cut_inside_joined_commits_has_none_of_them(void **state)
+{
+    TCI_UNUSED(state);
+    enum { BEFORE = 1, JOINED = 4, STEP = 7 };
+    static const mix joined = {"SDDSSSS", TCI_DURABILITY_FULL};
+    tc_err err;
+    size_t before = 0, after;
+    mixed = &joined;
+    copy_session("empty.sqlite", "whole.sqlite");
+    const tci_store_options all_in_log = {.wal_pages = 100000};
+    tci_store *store = NULL;
+    assert_int_equal(tci_store_open(TC_STR("whole.sqlite"), &all_in_log, &store, &err), 0);
+    for (size_t i = 0; i < JOINED; i++) {
+        must_commit(store, i, "before the cut");
+        if (i + 1 == BEFORE)
+            before = size_of("whole.sqlite-wal");
+        else if (i + 1 < JOINED)
+            assert_int_equal(size_of("whole.sqlite-wal"), before);
+    }
+    after = size_of("whole.sqlite-wal");
+    assert_true(after > before);
+    copy_cut("whole.sqlite", "image.sqlite", after);
+    assert_int_equal(tci_store_close(store, &err), 0);
+    fault_restart(AFTER_KILL, 0);
+    for (size_t cut = before; cut <= after;
+         cut = cut == after || cut + STEP < after ? cut + STEP : after) {
+        copy_cut("image.sqlite", "cut.sqlite", cut);
+        size_t expected = cut == after ? JOINED : BEFORE;
+        check_found("cut.sqlite", expected, expected, "log cut", (unsigned)cut);
+    }
+    mixed = fixed_mixes;
+}
+
+/* A refusal takes nothing from what waits before it, whichever way the batch was to be committed, and what
+ * cannot wait itself does not keep the rest waiting. */
+static void what_is_refused_leaves_deferred_commits_alone(void **state)
+{
+    TCI_UNUSED(state);
+    static const mix all_deferred = {"DDDDDDD", TCI_DURABILITY_FULL};
+    static const tci_commit_how hows[] = {TCI_COMMIT_SYNCED, TCI_COMMIT_LAZY, TCI_COMMIT_DEFERRED};
+    static const char *const refused[] = {
+        "[" ENTRY("40") "," ENTRY("2") "]",
+        "[" DELTA("more") "," DELTA("more") "]",
+        "[" ENTRY("40") ",{\"type\":\"document.retire\",\"id\":99}]",
+        "[" ENTRY("40") "," DOC("41", "pi.live") "]",
+    };
+    mixed = &all_deferred;
+    tc_err err;
+    uint64_t seq, last = 0;
+    copy_session("empty.sqlite", "refused.sqlite");
+    tci_store *store = must_open("refused.sqlite");
+    for (size_t i = 0; i < NCOMMITS; i++) {
+        for (size_t k = 0; i > 0 && k < TCI_ARRAY_LEN(refused) * TCI_ARRAY_LEN(hows); k++) {
+            tci_commit_how how = hows[k % TCI_ARRAY_LEN(hows)];
+            int rc =
+                script_commit(store, tci_str(refused[k / TCI_ARRAY_LEN(hows)]), how, &seq, &err);
+            if (rc != TC_E_CONFLICT && rc != TC_E_INVALID && rc != TC_E_NOT_FOUND)
+                fail_msg("batch %zu after commit %zu: %d", k, i, rc);
+        }
+        if (script_commit(store, tci_str(commits[i]), how_of(i), &seq, &err) < 0)
+            fail_msg("commit %zu: %s", i, err.msg);
+        assert_int_equal(seq, last + 1);
+        last = seq;
+        char *text = dump_of(store);
+        assert_string_equal(text, states[i + 1]);
+        tci_free(text);
+    }
+    assert_int_equal(tci_store_close(store, &err), 0);
+    fault_restart(AFTER_POWER_CUT, 0);
+    check_found("refused.sqlite", NCOMMITS, NCOMMITS, "refusals", 0);
+    mixed = fixed_mixes;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -349,6 +499,8 @@ int main(void)
         cmocka_unit_test(case_77_disk_full_at_every_operation),
         cmocka_unit_test(a_failing_sync_is_an_error_of_the_commit),
         cmocka_unit_test(case_72_log_cut_at_every_place_of_the_last_commit),
+        cmocka_unit_test(a_log_cut_inside_joined_commits_has_none_of_them),
+        cmocka_unit_test(what_is_refused_leaves_deferred_commits_alone),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
