@@ -111,7 +111,8 @@ typedef struct tc_submission {
 
 TC_API int tc_submission_get(struct tc_harness *h, const tc_call *call, uint64_t id,
                              tc_submission *ret_submission, tc_err *err) TC_CHECKED;
-/* Until it is DONE or UNANSWERED. Enables scheduling. */
+/* Until it is DONE or UNANSWERED. Enables scheduling. CLOSED: the harness was closed meanwhile; of a
+ * session that failed: what it failed of. */
 TC_API int tc_submission_wait(struct tc_harness *h, const tc_call *call, uint64_t id,
                               tc_submission *ret_submission, tc_err *err) TC_CHECKED;
 
@@ -161,12 +162,55 @@ TC_API int tc_conversation_wait_idle(struct tc_harness *h, tc_ctx *ctx, uint64_t
 TC_API int tc_conversation_usage(struct tc_harness *h, const tc_call *call, uint64_t id,
                                  tc_str *ret_usage, tc_err *err) TC_CHECKED;
 
+/* ---- on behalf of a task ---- */
+
+/* A conversation as the code of a task (telechir/harness.h: tc_task_conversation) or of a tool
+ * (telechir/tool.h: tc_tool_conversation) uses it: bound to the invocation that asked for it. A plain
+ * value, to be copied as one likes; what is in it is ours. Any thread of that code may call.
+ *
+ * Calls end with CANCELLED when the task is to end (abort, close), also while they wait, whatever their
+ * ctx, and answer CLOSED once the invocation is over, for good: a task that comes back after a restart
+ * asks for it again. In a phase whose task is marked they are refused; an abort handler may call them. A
+ * thread that waits in one lends its place, as in tc_task_wait.
+ *
+ * What would wait for itself is refused with CONFLICT instead of being waited for. A task is waited
+ * for by all that own it, up to a conversation, and on from there when that one is owned by a task;
+ * background work is waited for by nobody. So: to be idle, of a conversation that the caller itself
+ * keeps busy; and an answer of a run that is waiting for the caller. The caller's own end is what would
+ * be needed for either. */
+typedef struct tc_bound {
+    struct tc_harness *harness;
+    uint64_t conversation;
+    uint64_t task, invocation;
+} tc_bound;
+
+/* As tc_conversation_submit; only inputs (entries are written in a commit of the task's own). A
+ * request_id makes a rerun find what was submitted before. */
+TC_API int tc_bound_submit(const tc_bound *c, tc_ctx *ctx, const tc_user_input *input,
+                           uint64_t *ret_submission, tc_err *err) TC_CHECKED;
+/* As tc_submission_wait and tc_submission_abort, of a submission to this conversation; NOT_FOUND for
+ * others. */
+TC_API int tc_bound_wait(const tc_bound *c, const tc_call *call, uint64_t submission,
+                         tc_submission *ret_submission, tc_err *err) TC_CHECKED;
+TC_API int tc_bound_withdraw(const tc_bound *c, tc_ctx *ctx, uint64_t submission,
+                             tc_abort_answer *ret_answer, tc_err *err) TC_CHECKED;
+/* As tc_conversation_abort. When the caller is below the conversation it is marked too, and the call ends
+ * with CANCELLED once all are marked. */
+TC_API int tc_bound_abort(const tc_bound *c, tc_ctx *ctx, bool is_background,
+                          tc_err *err) TC_CHECKED;
+/* As tc_conversation_wait_idle. */
+TC_API int tc_bound_wait_idle(const tc_bound *c, tc_ctx *ctx, tc_err *err) TC_CHECKED;
+
 /* ---- watching ---- */
 
 /* {"conversation":record,"entries":[active transcript],"docs":{kind:value}} */
 TC_API int tc_conversation_view(struct tc_harness *h, const tc_call *call, uint64_t id,
                                 tc_str *ret_view, tc_err *err) TC_CHECKED;
 
+/* The view as a state that follows the commits (telechir/session.h: tc_state): read at any time, and told
+ * to who subscribes. It keeps its last value when the harness closes. Free it before the harness. */
+TC_API int tc_conversation_view_state(struct tc_harness *h, tc_ctx *ctx, uint64_t id,
+                                      tc_state **ret_state, tc_err *err) TC_CHECKED;
 /* A watch of the view: frames of operations on it, one for each commit that changed it. */
 TC_API int tc_conversation_watch(struct tc_harness *h, tc_ctx *ctx, uint64_t id,
                                  tc_watch **ret_watch, tc_err *err) TC_CHECKED;

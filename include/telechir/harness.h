@@ -54,7 +54,9 @@ typedef struct tc_task_phase {
  *                   orphaned; outcome is that JSON object). On the line; NULL: nothing
  *   user            what tc_task_user gives
  *   is_prompt       its handlers return at once after a commit of any state but RUNNING: their thread
- *                   then goes on with what follows, without waking another */
+ *                   then goes on with what follows, without waking another
+ *   commits_first   its phases change nothing outside the session before they have committed something
+ *                   (or may do it again): that one was reserved is then not synced by itself */
 typedef struct tc_task_def {
     size_t size;
     const char *name;
@@ -69,7 +71,7 @@ typedef struct tc_task_def {
     int (*on_fault)(void *user, tc_harness *h, tc_tx *tx, tc_str record, tc_str outcome,
                     tc_err *err);
     void *user;
-    bool is_prompt;
+    bool is_prompt, commits_first;
 } tc_task_def;
 
 /* ---- the registry ---- */
@@ -179,7 +181,7 @@ TC_API const char *tc_report_type_name(tc_report_type type); /* "task_faulted"; 
  *                   alone
  *   extension       whose code it was; may be empty
  *   reason          see above
- *   callback        "settings", "env", "models", "onWake" */
+ *   callback        "settings", "env", "models", "setTimer" */
 typedef struct tc_report {
     tc_report_type type;
     tc_str message;
@@ -208,6 +210,26 @@ typedef struct tc_wake {
     int64_t at_ms;
 } tc_wake;
 
+/* A timer that the program is to arm: call tc_timer_fire with a copy of it, once, delay_ms (0 or more)
+ * from now.
+ *   is_background  it only frees memory that is not used any more: it may be declined, and the memory is
+ *                  freed by what is done later instead. The others make work go on: a sleep that is over,
+ *                  progress to be committed */
+typedef struct tc_timer {
+    tc_harness *harness;
+    uint64_t id; /* of no other timer of this harness */
+    int64_t delay_ms;
+    bool is_background;
+} tc_timer;
+/* The timer is not wanted any more; as set_timer, called by the same thread or by who closes. Must not
+ * wait for a tc_timer_fire that is under way: one that comes after it does nothing. */
+typedef void (*tc_disarm)(void *user, const tc_timer *timer);
+/* Its time has come. From any thread, also from inside set_timer, and also after it was disarmed (nothing
+ * happens then): until tc_harness_free is called. Returns at once; calls nothing of the program's.
+ * A sleep that is not over by the session's clock is armed again for the rest; that progress may be
+ * committed is believed. */
+TC_API void tc_timer_fire(const tc_timer *timer);
+
 /* Everything is borrowed for the life of the harness. Callbacks may be called by several threads at
  * once, except where said.
  *   registry        required; holds the built-in tasks
@@ -225,7 +247,14 @@ typedef struct tc_wake {
  *                   tc_harness_resume at at_ms
  *   on_report       by one thread at a time, in order, never on the line; must be quick, and may
  *                   not wait for a task
- *   max_running     invocations that hold a thread at once, waits not counted; 0: 256 */
+ *   max_running     invocations that hold a thread at once, waits not counted; 0: 256
+ *   set_timer       all timers of the harness go through it: sleeping tasks (unless on_wake does that),
+ *                   pacing of progress, memory kept for a while. NULL: our own. *ret_disarm comes as NULL;
+ *                   left so, the timer is declined. One of a foreground timer that is declined or fails
+ *                   is armed as if there were no set_timer, and the first such is reported (HOST_ERROR,
+ *                   "setTimer"). Called by the scheduler's thread alone, never on the line and without a
+ *                   lock of ours: it may call us, but not wait for anything of this harness. Limits of
+ *                   calls (tc_ctx) and of the network are no timers of the harness */
 typedef struct tc_harness_options {
     size_t size;
     tc_registry *registry;
@@ -240,6 +269,7 @@ typedef struct tc_harness_options {
     void (*on_report)(void *user, const tc_report *report);
     void *user;
     uint32_t max_running;
+    int (*set_timer)(void *user, const tc_timer *timer, tc_disarm *ret_disarm, tc_err *err);
 } tc_harness_options;
 
 /* Takes the session over, also when it fails (it is closed and freed then). Tasks that were cut off are made
@@ -442,6 +472,10 @@ TC_API int tc_task_owned(tc_task *t, const uint64_t **ret_ids, size_t *ret_n,
 TC_API int tc_task_outcome(tc_task *t, uint64_t id, tc_str *ret_outcome, tc_err *err) TC_CHECKED;
 /* Sleep in place, the thread parked. CANCELLED when this task is to end. */
 TC_API int tc_task_pause(tc_task *t, int64_t ms, tc_err *err) TC_CHECKED;
+/* A conversation, to be used on behalf of this task (telechir/agent.h). NOT_FOUND. */
+struct tc_bound;
+TC_API int tc_task_conversation(tc_task *t, uint64_t id, struct tc_bound *ret_bound,
+                                tc_err *err) TC_CHECKED;
 /* Asks options.env for this task's conversation. NULL in *ret_env: there is none. Give it back with
  * tc_task_env_release, before the handler returns. */
 TC_API int tc_task_env(tc_task *t, tc_env **ret_env, tc_err *err) TC_CHECKED;

@@ -5,9 +5,10 @@
  * scripts, and a program may bring its own.
  *
  * Messages are JSON as they are kept in a session: {"role":"user","content":...}, "assistant",
- * "toolResult", "system" with sections and tools (docs/sessions.md). An answer is an assistant message;
- * whatever goes wrong on the way to the model, or there, is one too, with stopReason "error" or
- * "aborted" and the words in errorMessage. Threads: any; calls block. */
+ * "toolResult", "system" with sections and tools (docs/sessions.md). A transcript is a list of such
+ * texts, each with its role beside it, so that a model which knows the earlier ones need not read them
+ * again. An answer is an assistant message; whatever goes wrong on the way to the model, or there, is one
+ * too, with stopReason "error" or "aborted" and the words in errorMessage. Threads: any; calls block. */
 #ifndef TELECHIR_MODEL_H
 #define TELECHIR_MODEL_H
 
@@ -33,8 +34,27 @@ typedef struct tc_model {
 
 typedef enum tc_cache_retention { TC_CACHE_SHORT, TC_CACHE_NONE, TC_CACHE_LONG } tc_cache_retention;
 
+/* A message of a transcript. role says what the member "role" of json does. */
+typedef enum tc_role {
+    TC_ROLE_OTHER,
+    TC_ROLE_USER,
+    TC_ROLE_ASSISTANT,
+    TC_ROLE_TOOL_RESULT,
+    TC_ROLE_SYSTEM
+} tc_role;
+typedef struct tc_message {
+    tc_str json;
+    tc_role role;
+} tc_message;
+
+/* A JSON array as messages, and back; both copy into r. PARSE, INVALID: no array of objects. */
+TC_API int tc_messages_parse(tc_str json, tc_result *r, const tc_message **ret_messages,
+                             size_t *ret_nmessages, tc_err *err) TC_CHECKED;
+TC_API int tc_messages_text(const tc_message *messages, size_t nmessages, tc_result *r,
+                            tc_str *ret_json, tc_err *err) TC_CHECKED;
+
 /* One question.
- *   messages     JSON array, the whole transcript, system messages where they stand
+ *   messages     the whole transcript, system messages where they stand; borrowed for the call
  *   session_id   the provider's key for its cache; empty: none
  *   reasoning    "minimal" "low" "medium" "high" "xhigh" "max"; empty: off
  *   max_tokens   of the answer; 0: the model's
@@ -45,7 +65,8 @@ typedef enum tc_cache_retention { TC_CACHE_SHORT, TC_CACHE_NONE, TC_CACHE_LONG }
 typedef struct tc_model_request {
     size_t size;
     tc_model model;
-    tc_str messages;
+    const tc_message *messages;
+    size_t nmessages;
     tc_str session_id;
     tc_str reasoning;
     uint64_t max_tokens;

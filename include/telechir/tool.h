@@ -108,6 +108,11 @@ tc_tool_call_id(const tc_tool_api *api); /* as the model gave it; "<parent>/<key
 TC_API int64_t tc_tool_now_ms(const tc_tool_api *api); /* the harness clock */
 TC_API struct tc_harness *tc_tool_harness(const tc_tool_api *api);
 
+/* A conversation, to be used on behalf of this call until it ends (telechir/agent.h: tc_bound). NOT_FOUND. */
+struct tc_bound;
+TC_API int tc_tool_conversation(tc_tool_api *api, uint64_t id, struct tc_bound *ret_bound,
+                                tc_err *err) TC_CHECKED;
+
 /* Storage that lives until the result was committed: for the texts of tc_tool_result. One thread at
  * a time. */
 TC_API tc_result *tc_tool_result_memory(tc_tool_api *api);

@@ -338,13 +338,14 @@ static int ask(compaction *c, const tc_model *model, tc_str *ret_message, tc_err
     struct tc_models *models = tci_harness_models(c->h);
     tci_context *context;
     tc_model_request q;
-    tc_str options, level = TC_STR("off"), messages;
+    tc_message messages[TCI_SUMMARY_MESSAGES];
+    tc_str options, level = TC_STR("off");
     (void)tci_json_as_str(tci_json_get(c->checkpoint, TC_STR("thinkingLevel")),
                           &level); /* else off */
     if (tci_context_read(c->h, c->info->conversation_id, c->tail, &context, err) < 0)
         return err->code;
     int rc = tci_summary_request(context, find_cut(context, c->first_kept), c->instructions,
-                                 tc_task_now(c->t), c->r, &messages, err);
+                                 tc_task_now(c->t), c->r, messages, err);
     tci_context_release(c->h, context);
     if (rc < 0 ||
         tc_json_text(tci_json_get(c->checkpoint, TC_STR("streamOptions")), c->r, &options, err) <
@@ -352,6 +353,7 @@ static int ask(compaction *c, const tc_model *model, tc_str *ret_message, tc_err
         tci_request_init(c->t, model, options, level, &q, err) < 0)
         return err->code;
     q.messages = messages;
+    q.nmessages = TCI_SUMMARY_MESSAGES;
     q.max_tokens = c->max_tokens;
     q.cache_retention = TC_CACHE_NONE;
     q.may_defer = false;

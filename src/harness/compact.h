@@ -48,8 +48,10 @@ bool tci_is_just_compacted(const tci_context *c);
 /* ---- text ---- */
 
 /* What the model is asked: the messages before the cut as a transcript, and what to do with it. */
+enum { TCI_SUMMARY_MESSAGES = 2 };
 int tci_summary_request(const tci_context *c, size_t cut, tc_str instructions, int64_t now_ms,
-                        tc_result *r, tc_str *ret_messages, tc_err *err) TC_CHECKED;
+                        tc_result *r, tc_message ret_messages[TCI_SUMMARY_MESSAGES],
+                        tc_err *err) TC_CHECKED;
 /* The messages before the cut, a JSON array. */
 int tci_summarised_messages(const tci_context *c, size_t cut, tci_buf *b, tc_err *err) TC_CHECKED;
 /* Draft of the entry that holds a summary. */

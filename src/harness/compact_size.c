@@ -151,7 +151,7 @@ static bool find_measured(const tci_context *c, uint32_t *ret_index, uint64_t *r
             continue;
         for (uint32_t k = e->nmessages; k-- > 0;) {
             const tci_message *m = &c->messages[e->first_message + k];
-            uint64_t tokens = m->role == TCI_ROLE_ASSISTANT ? measured_tokens(m) : 0;
+            uint64_t tokens = m->role == TC_ROLE_ASSISTANT ? measured_tokens(m) : 0;
             if (tokens > 0) {
                 *ret_index = e->first_message + k;
                 *ret_tokens = tokens;
@@ -202,11 +202,11 @@ static void find_candidates(const tci_context *c, size_t start, bool *is_candida
         for (uint32_t k = 0; k < e->nmessages; k++) {
             const tci_message *m = &c->messages[e->first_message + k];
             if (k == 0)
-                is_candidate[i] = m->role == TCI_ROLE_USER || m->role == TCI_ROLE_ASSISTANT;
-            if (m->role == TCI_ROLE_ASSISTANT) {
+                is_candidate[i] = m->role == TC_ROLE_USER || m->role == TC_ROLE_ASSISTANT;
+            if (m->role == TC_ROLE_ASSISTANT) {
                 assistant = m;
                 first_open = i + 1;
-            } else if (m->role == TCI_ROLE_TOOL_RESULT && assistant != NULL &&
+            } else if (m->role == TC_ROLE_TOOL_RESULT && assistant != NULL &&
                        answers_call(c, assistant, m->call_id)) {
                 for (; first_open <= i; first_open++)
                     is_candidate[first_open] = false;
@@ -258,7 +258,7 @@ bool tci_is_just_compacted(const tci_context *c)
     for (size_t i = c->nactive; i-- > 1;) {
         const tci_context_entry *e = &c->entries[c->active[i]];
         for (uint32_t k = 0; e->id > c->head_id && k < e->nmessages; k++) {
-            if (c->messages[e->first_message + k].role == TCI_ROLE_ASSISTANT)
+            if (c->messages[e->first_message + k].role == TC_ROLE_ASSISTANT)
                 return false;
         }
     }

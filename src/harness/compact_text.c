@@ -187,7 +187,7 @@ int tci_summarised_messages(const tci_context *c, size_t cut, tci_buf *b, tc_err
 }
 
 int tci_summary_request(const tci_context *c, size_t cut, tc_str instructions, int64_t now_ms,
-                        tc_result *r, tc_str *ret_messages, tc_err *err)
+                        tc_result *r, tc_message ret_messages[TCI_SUMMARY_MESSAGES], tc_err *err)
 {
     tci_buf text, b;
     tci_buf_init(&text, TCI_BUF_MAX);
@@ -208,21 +208,25 @@ int tci_summary_request(const tci_context *c, size_t cut, tc_str instructions, i
         tci_buf_append_str(&b, instructions);
     }
     tci_buf_clear(&text);
-    tci_buf_append_str(&text, TC_STR("[{\"role\":\"system\",\"content\":"));
-    tci_json_put_str(&text, tci_str(system_prompt));
-    tci_buf_printf(&text,
-                   ",\"timestamp\":%lld},{\"role\":\"user\",\"content\":[{\"type\":\"text\","
-                   "\"text\":",
-                   (long long)now_ms);
+    tci_buf_append_str(&text,
+                       TC_STR("{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":"));
     tci_json_put_str(&text, tci_buf_str(&b));
-    tci_buf_printf(&text, "}],\"timestamp\":%lld}]", (long long)now_ms);
+    tci_buf_printf(&text, "}],\"timestamp\":%lld}", (long long)now_ms);
     rc = tci_buf_error(&b, err);
-    tci_buf_done(&b);
-    if (rc < 0) {
+    tci_buf_clear(&b);
+    tci_buf_append_str(&b, TC_STR("{\"role\":\"system\",\"content\":"));
+    tci_json_put_str(&b, tci_str(system_prompt));
+    tci_buf_printf(&b, ",\"timestamp\":%lld}", (long long)now_ms);
+    ret_messages[0].role = TC_ROLE_SYSTEM;
+    ret_messages[1].role = TC_ROLE_USER;
+    if (rc == 0)
+        rc = tci_result_take(r, &text, &ret_messages[1].json, err);
+    else
         tci_buf_done(&text);
-        return rc;
-    }
-    return tci_result_take(r, &text, ret_messages, err);
+    if (rc == 0)
+        return tci_result_take(r, &b, &ret_messages[0].json, err);
+    tci_buf_done(&b);
+    return rc;
 }
 
 int tci_summary_entry(tc_str summary, uint64_t first_kept, tc_str reason, int64_t now_ms,

@@ -34,7 +34,13 @@ static tci_context *new_context(uint64_t conversation, uint64_t head_id)
     tci_context *c = tci_new(tci_context);
     if (c == NULL)
         return NULL;
-    tci_arena_init(&c->arena, CONTEXT_BYTES_MAX);
+    c->texts = tci_new(tci_texts);
+    if (c->texts == NULL) {
+        tci_free(c);
+        return NULL;
+    }
+    tci_arena_init(&c->texts->arena, CONTEXT_BYTES_MAX);
+    atomic_init(&c->texts->refs, 1);
     c->conversation = conversation;
     c->head_id = head_id;
     c->lead = TCI_NO_LEAD;
@@ -42,11 +48,19 @@ static tci_context *new_context(uint64_t conversation, uint64_t head_id)
     return c;
 }
 
+void tci_texts_unref(tci_texts *t)
+{
+    if (t == NULL || atomic_fetch_sub(&t->refs, 1) > 1)
+        return;
+    tci_arena_done(&t->arena);
+    tci_free(t);
+}
+
 void tci_context_free(tci_context *c)
 {
     if (c == NULL)
         return;
-    tci_arena_done(&c->arena);
+    tci_texts_unref(c->texts);
     tci_mem_free(c->entries);
     tci_mem_free(c->active);
     tci_mem_free(c->messages);
@@ -54,22 +68,24 @@ void tci_context_free(tci_context *c)
     tci_mem_free(c->ordered);
     tci_mem_free(c->calls);
     tci_mem_free(c->edited);
+    if (c->extra != NULL)
+        c->free_extra(c->extra);
     tci_free(c);
 }
 
 /* ---- messages ---- */
 
-static tci_role role_of(tc_str role)
+static tc_role role_of(tc_str role)
 {
     if (tci_part_is_str(role, TC_STR("user")))
-        return TCI_ROLE_USER;
+        return TC_ROLE_USER;
     if (tci_part_is_str(role, TC_STR("assistant")))
-        return TCI_ROLE_ASSISTANT;
+        return TC_ROLE_ASSISTANT;
     if (tci_part_is_str(role, TC_STR("toolResult")))
-        return TCI_ROLE_TOOL_RESULT;
+        return TC_ROLE_TOOL_RESULT;
     if (tci_part_is_str(role, TC_STR("system")))
-        return TCI_ROLE_SYSTEM;
-    return TCI_ROLE_OTHER;
+        return TC_ROLE_SYSTEM;
+    return TC_ROLE_OTHER;
 }
 
 static bool is_excluded(tc_str stop_reason)
@@ -90,8 +106,9 @@ static int add_calls(tci_context *c, tci_message *m, tc_str content, tc_err *err
         if (!tci_part_is_str(tci_part_get(item, TC_STR("type")), TC_STR("toolCall")))
             continue;
         tci_call call = {{NULL, 0}, {NULL, 0}};
-        (void)tci_part_str(tci_part_get(item, TC_STR("id")), &c->arena, &call.id); /* else empty */
-        (void)tci_part_str(tci_part_get(item, TC_STR("name")), &c->arena, &call.name);
+        (void)tci_part_str(tci_part_get(item, TC_STR("id")), &c->texts->arena,
+                           &call.id); /* else empty */
+        (void)tci_part_str(tci_part_get(item, TC_STR("name")), &c->texts->arena, &call.name);
         if (ROOM(c, calls, err) < 0)
             return err->code;
         c->calls[c->ncalls++] = call;
@@ -118,13 +135,14 @@ static int add_message(tci_context *c, tci_context_entry *e, tc_str json, tc_err
             id = value;
     }
     tci_message m = {.json = json, .tokens = TCI_TOKENS_UNKNOWN, .role = (uint8_t)role_of(role)};
-    if (m.role == TCI_ROLE_ASSISTANT) {
+    if (m.role == TC_ROLE_ASSISTANT) {
         if (is_excluded(stop))
             return 0;
         if (add_calls(c, &m, content, err) < 0)
             return err->code;
-    } else if (m.role == TCI_ROLE_TOOL_RESULT) {
-        (void)tci_part_str(id, &c->arena, &m.call_id); /* else empty, which matches nothing */
+    } else if (m.role == TC_ROLE_TOOL_RESULT) {
+        (void)tci_part_str(id, &c->texts->arena,
+                           &m.call_id); /* else empty, which matches nothing */
     }
     if (ROOM(c, messages, err) < 0)
         return err->code;
@@ -242,7 +260,7 @@ static bool edits_carry_system(tc_str json)
             !tci_part_array(tci_part_get(e, TC_STR("messages")), &messages))
             continue;
         while (tci_part_item(&messages, &m)) {
-            if (role_of(tci_part_get(m, TC_STR("role"))) == TCI_ROLE_SYSTEM)
+            if (role_of(tci_part_get(m, TC_STR("role"))) == TC_ROLE_SYSTEM)
                 return true;
         }
     }
@@ -254,7 +272,7 @@ static bool edits_carry_system(tc_str json)
 static int64_t own_system(const tci_context *c, const tci_context_entry *e, bool is_edited)
 {
     for (uint32_t i = 0; !is_edited && i < e->nmessages; i++) {
-        if (c->messages[e->first_message + i].role == TCI_ROLE_SYSTEM)
+        if (c->messages[e->first_message + i].role == TC_ROLE_SYSTEM)
             return (int64_t)e->first_message + i;
     }
     return NONE;
@@ -306,10 +324,10 @@ static int synthesize(tci_context *c, const tci_message *assistant, const tci_ca
     }
     tci_buf_append_byte(&b, '}');
     tci_message m = {
-        .tokens = TCI_TOKENS_UNKNOWN, .role = TCI_ROLE_TOOL_RESULT, .call_id = call->id};
+        .tokens = TCI_TOKENS_UNKNOWN, .role = TC_ROLE_TOOL_RESULT, .call_id = call->id};
     int rc = tci_buf_error(&b, err);
     if (rc == 0)
-        rc = tci_arena_dup(&c->arena, tci_buf_str(&b), &m.json, err);
+        rc = tci_arena_dup(&c->texts->arena, tci_buf_str(&b), &m.json, err);
     tci_buf_done(&b);
     if (rc < 0 || ROOM(c, synthesized, err) < 0)
         return err->code;
@@ -326,8 +344,8 @@ static size_t find_result(const tci_context *c, size_t assistant, size_t end, si
     size_t before = 0;
     for (size_t k = 0; k < call; k++)
         before += tci_str_eq(calls[k].id, calls[call].id);
-    for (size_t i = assistant + 1; i < end && c->messages[i].role != TCI_ROLE_ASSISTANT; i++) {
-        if (c->messages[i].role == TCI_ROLE_TOOL_RESULT && c->messages[i].call_id.len > 0 &&
+    for (size_t i = assistant + 1; i < end && c->messages[i].role != TC_ROLE_ASSISTANT; i++) {
+        if (c->messages[i].role == TC_ROLE_TOOL_RESULT && c->messages[i].call_id.len > 0 &&
             tci_str_eq(c->messages[i].call_id, calls[call].id) && before-- == 0)
             return i;
     }
@@ -355,16 +373,16 @@ static int order_open(tci_context *c, tc_err *err)
     c->nsynthesized = c->settled_synthesized;
     for (size_t i = from; i < c->nmessages; i++) {
         uint8_t role = c->messages[i].role;
-        if (role == TCI_ROLE_TOOL_RESULT)
+        if (role == TC_ROLE_TOOL_RESULT)
             continue;
-        if (role == TCI_ROLE_ASSISTANT) {
+        if (role == TC_ROLE_ASSISTANT) {
             c->open_from = i;
             c->settled_ordered = c->nordered;
             c->settled_synthesized = c->nsynthesized;
         }
         if (push_ordered(c, (uint32_t)i, err) < 0)
             return err->code;
-        if (role == TCI_ROLE_ASSISTANT && order_results(c, i, c->nmessages, err) < 0)
+        if (role == TC_ROLE_ASSISTANT && order_results(c, i, c->nmessages, err) < 0)
             return err->code;
     }
     return 0;
@@ -384,12 +402,12 @@ static void find_lead(tci_context *c)
     c->lead = TCI_NO_LEAD;
     for (size_t i = 0; i < c->nordered; i++) {
         const tci_message *m = ordered_at(c, i);
-        if (m->role == TCI_ROLE_SYSTEM) {
+        if (m->role == TC_ROLE_SYSTEM) {
             if (i > 0 && (only_users || (int64_t)c->ordered[i] == c->baseline))
                 c->lead = i;
             return;
         }
-        only_users = only_users && m->role == TCI_ROLE_USER;
+        only_users = only_users && m->role == TC_ROLE_USER;
     }
 }
 
@@ -515,20 +533,22 @@ const tci_message *tci_context_message(const tci_context *c, size_t i)
     return i == 0 ? ordered_at(c, c->lead) : ordered_at(c, i - 1);
 }
 
-void tci_context_put(tci_buf *b, const tci_context *c)
+int tci_context_messages(const tci_context *c, tc_result *r, const tc_message **ret_messages,
+                         size_t *ret_nmessages, tci_texts **ret_texts, tc_err *err)
 {
-    size_t bytes = 2 + c->nordered;
-    for (size_t i = 0; i < c->nordered; i++)
-        bytes += ordered_at(c, i)->json.len;
-    if (tci_buf_reserve(b, bytes) == NULL)
-        return;
-    tci_buf_append_byte(b, '[');
+    tci_arena *a = tci_result_arena(r);
+    tc_message *messages = tci_arena_items(a, tc_message, c->nordered + 1);
+    if (messages == NULL)
+        return tci_arena_error(a, err);
     for (size_t i = 0; i < c->nordered; i++) {
-        if (i > 0)
-            tci_buf_append_byte(b, ',');
-        tci_buf_append_str(b, tci_context_message(c, i)->json);
+        const tci_message *m = tci_context_message(c, i);
+        messages[i] = (tc_message){m->json, (tc_role)m->role};
     }
-    tci_buf_append_byte(b, ']');
+    atomic_fetch_add(&c->texts->refs, 1);
+    *ret_messages = messages;
+    *ret_nmessages = c->nordered;
+    *ret_texts = c->texts;
+    return 0;
 }
 
 bool tci_context_has_call(const tci_context *c, tc_str id)
@@ -546,11 +566,11 @@ int tci_context_each_ordered(const tci_context *c, size_t from, size_t to,
 {
     for (size_t i = from; i < to; i++) {
         const tci_message *m = &c->messages[i];
-        if (m->role == TCI_ROLE_TOOL_RESULT)
+        if (m->role == TC_ROLE_TOOL_RESULT)
             continue;
         if (fn(user, m->json, err) < 0)
             return err->code;
-        for (size_t k = 0; m->role == TCI_ROLE_ASSISTANT && k < m->ncalls; k++) {
+        for (size_t k = 0; m->role == TC_ROLE_ASSISTANT && k < m->ncalls; k++) {
             size_t result = find_result(c, i, to, k);
             if (result != SIZE_MAX && fn(user, c->messages[result].json, err) < 0)
                 return err->code;

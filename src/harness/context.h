@@ -7,16 +7,10 @@
 #define TCI_HARNESS_CONTEXT_H
 
 #include "harness/harness_int.h"
+#include <stdatomic.h>
+#include <telechir/model.h>
 
-typedef enum tci_role {
-    TCI_ROLE_USER,
-    TCI_ROLE_ASSISTANT,
-    TCI_ROLE_TOOL_RESULT,
-    TCI_ROLE_SYSTEM,
-    TCI_ROLE_OTHER
-} tci_role;
-
-enum { TCI_TOKENS_UNKNOWN = UINT32_MAX };
+#define TCI_TOKENS_UNKNOWN UINT32_MAX
 
 /* A call of an assistant message; decoded. */
 typedef struct tci_call {
@@ -31,7 +25,7 @@ typedef struct tci_message {
     tc_str call_id;
     uint32_t first_call, ncalls;
     uint32_t tokens;
-    uint8_t role; /* tci_role */
+    uint8_t role; /* tc_role */
 } tci_message;
 
 /* An entry of the range; messages: what it contributes, when it is active. */
@@ -41,6 +35,13 @@ typedef struct tci_context_entry {
     uint32_t first_message, nmessages;
     bool has_model, has_edits;
 } tci_context_entry;
+
+/* The texts of a context. Counted: a question that is under way reads them while the context grows. */
+typedef struct tci_texts {
+    tci_arena arena; /* used by whoever has the context */
+    atomic_uint refs;
+} tci_texts;
+void tci_texts_unref(tci_texts *t); /* NULL is fine */
 
 /* Counts are 32 bit: a range has at most TCI_CONTEXT_ENTRIES_MAX entries.
  *   head_id    the newest head marker, 0: none; tail: the newest entry taken in, 0: no entries at all
@@ -56,7 +57,7 @@ typedef struct tci_context {
     struct tci_context *next; /* in the cache */
     int64_t kept_ns;          /* when it was put there */
     uint64_t conversation, head_id, tail;
-    tci_arena arena;
+    tci_texts *texts;
     tci_context_entry *entries;
     uint32_t *active;
     tci_message *messages, *synthesized;
@@ -69,6 +70,8 @@ typedef struct tci_context {
     uint64_t *edited; /* ids, ascending */
     size_t nedited;
     size_t open_from, settled_ordered, settled_synthesized;
+    void *extra; /* what others worked out of it (prompt.c); freed with it */
+    void (*free_extra)(void *extra);
     int64_t baseline; /* index into messages; -1: none; -2: not decided yet */
 } tci_context;
 
@@ -92,8 +95,9 @@ void tci_context_free(tci_context *c);
 
 /* Message i of a request, the leading system message first. */
 const tci_message *tci_context_message(const tci_context *c, size_t i);
-/* The messages of a request, a JSON array. */
-void tci_context_put(tci_buf *b, const tci_context *c);
+/* The messages of a request, a list in r. Their texts live until *ret_texts is given back. */
+int tci_context_messages(const tci_context *c, tc_result *r, const tc_message **ret_messages,
+                         size_t *ret_nmessages, tci_texts **ret_texts, tc_err *err) TC_CHECKED;
 /* Whether a call of this id was made in the messages of the context. */
 bool tci_context_has_call(const tci_context *c, tc_str id);
 

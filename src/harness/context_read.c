@@ -210,7 +210,8 @@ static int read_new(tci_run *run, uint64_t conversation, const bounds *b, tci_co
     if (tci_context_of(conversation, b->head_id, NULL, 0, &c, err) < 0)
         return err->code;
     gathered g = {NULL, 0, 0};
-    int rc = b->tail == 0 ? 0 : scan(run, conversation, b->from, b->tail, &c->arena, &g, err);
+    int rc =
+        b->tail == 0 ? 0 : scan(run, conversation, b->from, b->tail, &c->texts->arena, &g, err);
     if (rc == 0)
         rc = tci_context_fill(c, g.items, g.n, err);
     tci_mem_free(g.items);
@@ -236,7 +237,7 @@ int tci_context_read(tc_harness *h, uint64_t conversation, uint64_t at, tci_cont
     }
     if (c->tail < b.tail) {
         gathered g = {NULL, 0, 0};
-        int rc = scan(run, conversation, c->tail + 1, b.tail, &c->arena, &g, err);
+        int rc = scan(run, conversation, c->tail + 1, b.tail, &c->texts->arena, &g, err);
         if (rc == 0)
             rc = tci_context_extend(c, g.items, g.n, err);
         tci_mem_free(g.items);

@@ -5,11 +5,13 @@
  * Invariant: every commit that creates a conversation creates its built-in documents too. */
 #include "harness/conversation.h"
 #include "base/json.h"
+#include "base/num.h"
 #include "harness/agent.h"
 #include "harness/compact.h"
 #include "harness/inbox.h"
 #include "harness/live.h"
 #include "harness/usage.h"
+#include "plat/clock.h"
 
 enum { PAGE = 200 };
 
@@ -23,16 +25,111 @@ static bool is_settled(const tci_submission *s)
 static void wake_waiters(tci_run *run, uint64_t submission) /* 0: all */
 {
     tci_mutex_lock(&run->lock);
-    for (tci_waiter *w = run->waiters; w != NULL; w = w->next) {
+    for (tci_answer_waiter *w = run->waiters; w != NULL; w = w->next) {
         if (submission == 0 || w->submission == submission)
             tci_wake_all(w->wake);
     }
     tci_mutex_unlock(&run->lock);
 }
 
+/* ---- what is kept in memory for a while ---- */
+
+/* INT64_MAX: for ever. */
+static int64_t context_retention_ns(tc_harness *h)
+{
+    tc_result *r;
+    tc_err err;
+    tc_settings settings;
+    if (tc_result_new(&r, &err) < 0)
+        return INT64_MAX;
+    tci_harness_settings(h, r, &settings);
+    tc_result_free(r);
+    return settings.context_retention_ms < INT64_MAX / 1000000
+               ? settings.context_retention_ms * 1000000
+               : INT64_MAX;
+}
+
+static int64_t earlier(int64_t a, int64_t b) /* 0: never */
+{
+    return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+/* Contexts kept since before are freed; when the next ones are to be. */
+static int64_t sweep_contexts(tci_run *run, int64_t retention_ns)
+{
+    tci_context *expired = NULL;
+    int64_t next = 0, now = tci_clock_mono_ns();
+    if (retention_ns == INT64_MAX)
+        return 0;
+    tci_mutex_lock(&run->lock);
+    for (tci_context **at = &run->contexts; *at != NULL;) {
+        tci_context *c = *at;
+        int64_t until = tci_add_ns(c->kept_ns, retention_ns);
+        if (until > now) {
+            next = earlier(next, until);
+            at = &c->next;
+            continue;
+        }
+        *at = c->next;
+        c->next = expired;
+        expired = c;
+    }
+    tci_mutex_unlock(&run->lock);
+    while (expired != NULL) {
+        tci_context *c = expired;
+        expired = c->next;
+        tci_context_free(c);
+    }
+    return next;
+}
+
+/* Do contexts expire at all? What is not kept does not. */
+static bool do_expire(int64_t retention_ns)
+{
+    return retention_ns > 0 && retention_ns < INT64_MAX;
+}
+
+static int64_t sweep(tc_harness *h, void *state)
+{
+    tci_run *run = state;
+    int64_t retention_ns = context_retention_ns(h);
+    atomic_store(&run->is_contexts_due, false); /* before looking: what comes now is not missed */
+    atomic_store(&run->is_docs_due, false);
+    int64_t contexts_ns = sweep_contexts(run, retention_ns), docs_ns = tci_durable_sweep(run->s);
+    if (contexts_ns != 0 || !do_expire(retention_ns))
+        atomic_store(&run->is_contexts_due, true);
+    if (docs_ns != 0)
+        atomic_store(&run->is_docs_due, true);
+    return earlier(contexts_ns, docs_ns);
+}
+
+static void keep_contexts(tci_run *run)
+{
+    if (atomic_load_explicit(&run->is_contexts_due, memory_order_relaxed) ||
+        atomic_exchange(&run->is_contexts_due, true))
+        return;
+    int64_t retention_ns = context_retention_ns(run->h);
+    if (do_expire(retention_ns))
+        tci_harness_keep(run->h, tci_add_ns(tci_clock_mono_ns(), retention_ns));
+}
+
+/* On the line. */
+static void keep_docs(tci_run *run)
+{
+    if (atomic_load_explicit(&run->is_docs_due, memory_order_relaxed))
+        return;
+    int64_t due_ns = tci_durable_sweep_due(run->s);
+    if (due_ns == 0)
+        return;
+    atomic_store(&run->is_docs_due, true);
+    tci_harness_keep(run->h, due_ns);
+}
+
 static int on_commit(void *user, const tci_commit *commit, tc_err *err)
 {
     tci_run *run = user;
+    keep_contexts(run);
+    keep_docs(run);
     for (size_t i = 0; i < commit->nsubmissions; i++) {
         if (is_settled(&commit->submissions[i]))
             wake_waiters(run, commit->submissions[i].id);
@@ -132,6 +229,7 @@ static int withdraw_inputs(tc_harness *h, tc_tx *tx, uint64_t conversation_id, t
 
 const tci_run_parts tci_conversation_parts = {.attach = attach,
                                               .detach = detach,
+                                              .sweep = sweep,
                                               .conversation_created = conversation_created,
                                               .withdraw_inputs = withdraw_inputs};
 
@@ -341,6 +439,7 @@ int tc_conversation_context(struct tc_harness *h, const tc_call *call, uint64_t 
         return err->code;
     int rc = copy_context(c, call->result, ret_view, err);
     tci_context_release(h, c);
+    keep_contexts(tci_run_of(h));
     return rc;
 }
 
@@ -369,14 +468,22 @@ int tc_conversation_compact(struct tc_harness *h, tc_ctx *ctx, uint64_t id, tc_s
 int tc_conversation_abort(struct tc_harness *h, tc_ctx *ctx, uint64_t id, bool is_background,
                           tc_err *err)
 {
-    return tci_harness_abort_below(h, ctx, id, is_background, err);
+    return tci_harness_abort_below(h, NULL, ctx, id, is_background, err);
 }
 
 int tc_conversation_wait_idle(struct tc_harness *h, tc_ctx *ctx, uint64_t id, tc_err *err)
 {
-    if (tci_harness_enable(h, err) < 0)
-        return err->code;
-    return tci_harness_wait_idle(h, ctx, id, err);
+    return tci_harness_wait_idle(h, NULL, ctx, id, err);
+}
+
+int tc_bound_abort(const tc_bound *c, tc_ctx *ctx, bool is_background, tc_err *err)
+{
+    return tci_harness_abort_below(c->harness, c, ctx, c->conversation, is_background, err);
+}
+
+int tc_bound_wait_idle(const tc_bound *c, tc_ctx *ctx, tc_err *err)
+{
+    return tci_harness_wait_idle(c->harness, c, ctx, c->conversation, err);
 }
 
 /* ---- usage ---- */

@@ -12,11 +12,11 @@
 struct tci_view;
 
 /* Somebody who waits for a submission to settle. */
-typedef struct tci_waiter {
-    struct tci_waiter *next;
+typedef struct tci_answer_waiter {
+    struct tci_answer_waiter *next;
     uint64_t submission;
     tci_wake *wake;
-} tci_waiter;
+} tci_answer_waiter;
 
 typedef struct tci_run {
     tc_harness *h;
@@ -24,10 +24,13 @@ typedef struct tci_run {
     tc_listener *commits, *closing;
     tci_mutex lock;        /* contexts, waiters */
     tci_context *contexts; /* newest first */
-    tci_waiter *waiters;
+    tci_answer_waiter *waiters;
     atomic_bool is_over;
-    struct tci_view *views; /* on the line */
-    tci_turns *turns;       /* of its tools, over files; never changes */
+    atomic_bool is_contexts_due, is_docs_due; /* what is kept of them will be looked at */
+    struct tci_view *views;                   /* on the line */
+    bool
+        is_telling_views; /* on the line: those that go meanwhile stay on the list until it is over */
+    tci_turns *turns;     /* of its tools, over files; never changes */
 } tci_run;
 
 static inline tci_run *tci_run_of(const tc_harness *h)

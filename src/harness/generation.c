@@ -94,12 +94,12 @@ static int check_compaction(preparing *p, tc_str *ret_text, tc_err *err)
 static int plan_prompt(preparing *p, tci_context *c, tc_err *err)
 {
     tci_generation *g = &p->g;
-    tci_shown shown;
+    const tci_shown *shown;
     tci_section_text *desired;
     size_t ndesired;
     tc_env *env = NULL;
     tc_err failure;
-    if (tci_prompt_replay(c, g->r, &shown, err) < 0)
+    if (tci_prompt_replay(c, &shown, err) < 0)
         return err->code;
     if (tci_harness_env(g->h, g->conversation, tc_task_ctx(g->t), &env, &failure) < 0) {
         if (tci_ctx_check(tc_task_ctx(g->t), err) < 0)
@@ -113,12 +113,12 @@ static int plan_prompt(preparing *p, tci_context *c, tc_err *err)
         tci_harness_report(g->h, &report);
         env = NULL;
     }
-    int rc = tci_prompt_render(g->t, p->agent, env, &shown, g->r, &desired, &ndesired, err);
+    int rc = tci_prompt_render(g->t, p->agent, env, shown, g->r, &desired, &ndesired, err);
     tci_harness_env_release(g->h, env);
     if (rc < 0)
         return rc;
-    return tci_prompt_plan_entries(c, &shown, desired, ndesired, &p->agent->tools,
-                                   tc_task_now(g->t), g->r, &p->plan, err);
+    return tci_prompt_plan_entries(c, shown, desired, ndesired, &p->agent->tools, tc_task_now(g->t),
+                                   g->r, &p->plan, err);
 }
 
 /* How full the model is, and whether the last compaction helped. */
@@ -246,6 +246,8 @@ static int pin_request(tc_task *t, tc_tx *tx, void *arg, tc_next *next, tc_err *
                                   (tc_str){NULL, 0}, &p->compaction, err) < 0)
             return err->code;
     }
+    /* Should the power go before the answer is there, it is asked anew: nothing else comes of a question. */
+    tci_tx_set_how(tx, TCI_TX_LAZY);
     next->kind = TC_NEXT_RUNNING;
     return put_request(p, cutoff, &next->checkpoint, err);
 }
@@ -301,6 +303,7 @@ static int begin_attempt(tc_task *t, tc_tx *tx, void *arg, tc_next *next, tc_err
     uint64_t attempt;
     TCI_UNUSED(t);
     TCI_UNUSED(next);
+    tci_tx_set_how(tx, TCI_TX_DEFERRED); /* what is asked is pinned already */
     if (tci_doc_of(tx, &tci_live_doc, g->conversation, &live, err) < 0 ||
         tci_convert_partial(tx, live, g->conversation, err) < 0)
         return err->code;
@@ -315,26 +318,27 @@ static int begin_attempt(tc_task *t, tc_tx *tx, void *arg, tc_next *next, tc_err
 }
 
 /* Hooks may send something else. */
-static int before_request(tci_generation *g, tc_str *messages, tc_err *err)
+static int before_request(tci_generation *g, tc_model_request *q, tc_err *err)
 {
     const tci_agent *agent;
     tc_hook hook = {g->t};
+    tc_str messages = {NULL, 0}; /* as text, once a hook wants them */
     if (tci_task_agent(g->t, &agent, err) < 0)
         return err->code;
     for (size_t i = 0; i < agent->nextensions; i++) {
         const tc_extension *e = agent->extensions[i];
         tc_err failure;
         tc_str replaced = {NULL, 0};
-        const tci_json *v = NULL;
         if (e->hooks == NULL || e->hooks->before_request == NULL)
             continue;
-        int rc = e->hooks->before_request(e->user, &hook, *messages, g->r, &replaced, &failure);
+        if (messages.len == 0 &&
+            tc_messages_text(q->messages, q->nmessages, g->r, &messages, err) < 0)
+            return err->code;
+        int rc = e->hooks->before_request(e->user, &hook, messages, g->r, &replaced, &failure);
         if (rc == 0 && replaced.len > 0)
-            rc = tci_parse(g->r, replaced, &v, &failure);
-        if (rc == 0 && v != NULL && v->kind != TCI_JSON_ARRAY)
-            rc = tc_err_set(&failure, TC_E_INVALID, "messages are an array");
-        if (rc == 0 && v != NULL)
-            *messages = replaced;
+            rc = tc_messages_parse(replaced, g->r, &q->messages, &q->nmessages, &failure);
+        if (rc == 0 && replaced.len > 0)
+            messages = replaced;
         if (rc == 0)
             continue;
         if (tci_ctx_check(tc_task_ctx(g->t), err) < 0)
@@ -344,16 +348,26 @@ static int before_request(tci_generation *g, tc_str *messages, tc_err *err)
     return 0;
 }
 
-static int read_messages(tci_generation *g, tc_str *ret, tc_err *err)
+static int read_messages(tci_generation *g, tc_model_request *q, tci_texts **ret_texts, tc_err *err)
 {
     tci_context *c;
-    tci_buf b;
     if (tci_context_read(g->h, g->conversation, g->cutoff, &c, err) < 0)
         return err->code;
-    tci_buf_init(&b, TCI_BUF_MAX);
-    tci_context_put(&b, c);
+    int rc = tci_context_messages(c, g->r, &q->messages, &q->nmessages, ret_texts, err);
     tci_context_release(g->h, c);
-    return tci_result_take(g->r, &b, ret, err);
+    return rc;
+}
+
+static int ask(tci_generation *g, tc_model_request *q, tc_str *ret_message, tc_err *err)
+{
+    tci_texts *texts;
+    if (read_messages(g, q, &texts, err) < 0)
+        return err->code;
+    int rc = before_request(g, q, err);
+    if (rc == 0)
+        rc = tci_generation_ask(g, q, ret_message, err);
+    tci_texts_unref(texts);
+    return rc;
 }
 
 static int request(tc_task *t, tc_err *err)
@@ -362,7 +376,7 @@ static int request(tc_task *t, tc_err *err)
     tc_model model;
     tc_model_request q;
     bool is_known;
-    tc_str messages, message, options, level = TC_STR("off");
+    tc_str message, options, level = TC_STR("off");
     if (tci_generation_init(&g, t, err) < 0 || tci_task_change(t, begin_attempt, &g, err) < 0 ||
         tci_find_model(g.h, g.provider, g.model_id, g.r, &model, &is_known, err) < 0)
         return err->code;
@@ -371,12 +385,8 @@ static int request(tc_task *t, tc_err *err)
     const tci_json *persisted = tci_json_get(g.checkpoint, TC_STR("streamOptions"));
     (void)tci_json_as_str(tci_json_get(g.checkpoint, TC_STR("thinkingLevel")),
                           &level); /* else off */
-    if (read_messages(&g, &messages, err) < 0 || before_request(&g, &messages, err) < 0 ||
-        tc_json_text(persisted, g.r, &options, err) < 0 ||
-        tci_request_init(t, &model, options, level, &q, err) < 0)
-        return err->code;
-    q.messages = messages;
-    if (tci_generation_ask(&g, &q, &message, err) < 0)
+    if (tc_json_text(persisted, g.r, &options, err) < 0 ||
+        tci_request_init(t, &model, options, level, &q, err) < 0 || ask(&g, &q, &message, err) < 0)
         return err->code;
     return tci_generation_classify(&g, message, err);
 }
@@ -603,6 +613,7 @@ static const tc_task_phase phases[] = {{"prepare", prepare},
 const tc_task_def tci_generation_task = {.size = sizeof(tc_task_def),
                                          .name = "pi.generation",
                                          .is_prompt = true,
+                                         .commits_first = true,
                                          .version = 1,
                                          .initial = initial,
                                          .phases = phases,

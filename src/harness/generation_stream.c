@@ -2,11 +2,12 @@
  *
  * Asks a model and shows its answer while it comes: what arrived is committed into "pi.live" at most
  * once an interval, as the text that is new. Leaves what the answer means to generation_classify.c.
- * On the task's thread. Invariant: a commit costs what came since the last one, at any length of the
+ * On the task's thread; a program with timers of its own has it shown by one of the pool's. Invariant: a commit costs what came since the last one, at any length of the
  * answer; what is shown is always a prefix of what came. */
 #include "base/json.h"
 #include "harness/generation.h"
 #include "plat/clock.h"
+#include <stdio.h>
 
 /* Of a content block: how much of its text is shown. */
 typedef struct block {
@@ -28,6 +29,9 @@ typedef struct stream {
     bool has_message, is_shown, is_waiting, has_failed;
     int64_t due_ns;
     tc_err failure;
+    bool is_timed; /* shown by later; then lock guards the rest */
+    tci_later later;
+    tci_mutex lock;
 } stream;
 
 /* ---- the message so far ---- */
@@ -149,9 +153,10 @@ static int take_start(stream *s, const tc_model_event *e, tc_err *err)
     return tci_tree_set(&s->message, content_path(path, 0, ""), 1, &empty, NULL, err);
 }
 
-static int on_event(void *user, const tc_model_event *e, tc_err *err)
+static void show_later(void *arg);
+
+static int take_event(stream *s, const tc_model_event *e, tc_err *err)
 {
-    stream *s = user;
     int rc = 0;
     if (s->has_failed) {
         *err = s->failure;
@@ -179,7 +184,20 @@ static int on_event(void *user, const tc_model_event *e, tc_err *err)
     if (rc == 0 && s->nblocks > 0 && !s->is_waiting) { /* a message without content is not shown */
         s->is_waiting = true;
         s->due_ns = tci_clock_mono_ns() + s->g->settings.partial_interval_ms * 1000000;
+        if (s->is_timed)
+            tci_later_set(s->g->h, &s->later, s->due_ns, show_later, s);
     }
+    return rc;
+}
+
+static int on_event(void *user, const tc_model_event *e, tc_err *err)
+{
+    stream *s = user;
+    if (!s->is_timed)
+        return take_event(s, e, err);
+    tci_mutex_lock(&s->lock);
+    int rc = take_event(s, e, err);
+    tci_mutex_unlock(&s->lock);
     return rc;
 }
 
@@ -272,10 +290,9 @@ static int show(stream *s, tc_tx *tx, tc_err *err)
         return err->code;
     const tci_json *shown = tci_json_get(tc_doc_value(live), TC_STR("generation"));
     if (shown == NULL) {
-        tc_str json;
-        if (tci_result_printf(g->r, &json, err, "{\"attempt\":%llu}",
-                              (unsigned long long)g->attempt) < 0 ||
-            tc_doc_set(live, TC_STR("/generation"), json, err) < 0)
+        char json[48]; /* 20 digits; the task's result is the model's just now */
+        (void)snprintf(json, sizeof json, "{\"attempt\":%llu}", (unsigned long long)g->attempt);
+        if (tc_doc_set(live, TC_STR("/generation"), tci_str(json), err) < 0)
             return err->code;
     }
     if (s->is_shown && s->nmembers <= MEMBERS_MAX && shown != NULL &&
@@ -307,14 +324,8 @@ static int commit(stream *s, tc_err *err)
     return tci_task_commit_lazy(s->g->t, tx, err);
 }
 
-static int64_t on_tick(void *user)
+static void show_now(stream *s)
 {
-    stream *s = user;
-    if (!s->is_waiting || s->has_failed)
-        return -1;
-    int64_t left = s->due_ns - tci_clock_mono_ns();
-    if (left > 0)
-        return left / 1000000 + 1;
     s->is_waiting = false;
     if (commit(s, &s->failure) == 0) {
         mark_shown(s);
@@ -324,7 +335,27 @@ static int64_t on_tick(void *user)
         tc_task_report(s->g->t, &s->failure); /* shown whole the next time */
         s->is_shown = false;
     }
+}
+
+static int64_t on_tick(void *user)
+{
+    stream *s = user;
+    if (s->is_timed || !s->is_waiting || s->has_failed)
+        return -1;
+    int64_t left = s->due_ns - tci_clock_mono_ns();
+    if (left > 0)
+        return left / 1000000 + 1;
+    show_now(s);
     return -1;
+}
+
+static void show_later(void *arg)
+{
+    stream *s = arg;
+    tci_mutex_lock(&s->lock);
+    if (s->is_waiting && !s->has_failed)
+        show_now(s);
+    tci_mutex_unlock(&s->lock);
 }
 
 int tci_generation_ask(tci_generation *g, const tc_model_request *request, tc_str *ret_message,
@@ -336,7 +367,11 @@ int tci_generation_ask(tci_generation *g, const tc_model_request *request, tc_st
     if (models == NULL)
         return tc_err_set(err, TC_E_NOT_FOUND, "no models");
     tci_arena_init(&s.arena, 0);
+    tci_mutex_init(&s.lock);
+    s.is_timed = tci_harness_options(g->h)->set_timer != NULL;
     int rc = models->ask(models->user, tc_task_ctx(g->t), request, &sink, g->r, ret_message, err);
+    tci_later_drop(&s.later);
+    tci_mutex_done(&s.lock);
     if (rc == 0 && s.has_failed) {
         *err = s.failure;
         rc = err->code;

@@ -124,15 +124,15 @@ static int check_calls(starting *s, tc_err *err)
 {
     const tci_agent *agent;
     tci_context *c;
-    tci_shown shown;
+    const tci_shown *shown;
     if (tci_task_agent(s->g->t, &agent, err) < 0 ||
         tci_context_read(s->g->h, s->g->conversation, s->g->cutoff, &c, err) < 0)
         return err->code;
-    int rc = tci_prompt_replay(c, s->g->r, &shown, err);
+    int rc = tci_prompt_replay(c, &shown, err);
     s->is_sequential = s->g->settings.tool_execution == TC_TOOLS_SEQUENTIAL;
     for (size_t i = 0; rc == 0 && i < s->ncalls; i++) {
         const tc_tool *tool = tci_tools_find(&agent->tools, s->calls[i].name);
-        s->calls[i].is_offered = tci_prompt_offers(&shown, s->calls[i].name);
+        s->calls[i].is_offered = tci_prompt_offers(shown, s->calls[i].name);
         if (s->calls[i].is_offered && tool != NULL && tool->is_sequential)
             s->is_sequential = true;
     }
@@ -417,8 +417,10 @@ static int finish(tc_task *t, tc_tx *tx, void *arg, tc_next *next, tc_err *err)
     tci_placed placed;
     tc_doc *live;
     int64_t now_ms = tc_task_now(t);
-    if (tci_boundary_prepare(g->h, tx, g->conversation, &boundary, err) < 0 ||
-        tci_agent_add_tools(tx, g->conversation, e->added, e->nadded, err) < 0 ||
+    if (tci_boundary_prepare(g->h, tx, g->conversation, &boundary, err) < 0)
+        return err->code;
+    bool has_inputs = tci_inbox_count(tc_doc_value(boundary.inbox)) > 0;
+    if (tci_agent_add_tools(tx, g->conversation, e->added, e->nadded, err) < 0 ||
         tci_doc_of(tx, &tci_live_doc, g->conversation, &live, err) < 0 ||
         (e->has_handoff && append_handoff(e, tx, &boundary, now_ms, err) < 0) ||
         tci_boundary_apply(tx, &boundary, is_over, now_ms, &placed, err) < 0)
@@ -428,6 +430,10 @@ static int finish(tc_task *t, tc_tx *tx, void *arg, tc_next *next, tc_err *err)
                  : go_on(e, tx, live, &placed, err);
     if (rc < 0)
         return rc;
+    if (!is_over && !has_inputs && e->nadded == 0)
+        tci_tx_set_how(
+            tx,
+            TCI_TX_DEFERRED); /* all of it follows from the results; the next request is pinned */
     next->kind = TC_NEXT_COMPLETED;
     return tci_result_printf(g->r, &next->result, err, "{\"entryId\":%llu}",
                              (unsigned long long)e->s->assistant);

@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/json_tree.h"
+#include "base/list.h"
 #include "plat/call.h"
 #include "proto/durable.h"
 #include "session/session.h"
@@ -48,11 +49,14 @@ extern const tc_task_def tci_compaction_task; /* compact.c */
  *   detach           last, after the session was closed
  *   conversation_created   as tci_durable_hooks: makes the built-in documents, then asks
  *                    options.conversation_created
+ *   sweep            off the line, on the scheduler's thread: free what was kept long enough; when to
+ *                    do so again (monotonic ns), 0: nothing is kept. See tci_harness_keep
  *   withdraw_inputs  on the line: settle the queued inputs of the conversation, unanswered with
  *                    reason, and take their items out of its inbox. Writes stay */
 typedef struct tci_run_parts {
     int (*attach)(tc_harness *h, void **ret_state, tc_err *err);
     void (*detach)(tc_harness *h, void *state);
+    int64_t (*sweep)(tc_harness *h, void *state);
     int (*conversation_created)(tc_harness *h, tc_tx *tx, const tci_conversation *c, tc_err *err);
     int (*withdraw_inputs)(tc_harness *h, tc_tx *tx, uint64_t conversation_id, tc_str reason,
                            tc_err *err);
@@ -90,12 +94,33 @@ int tci_harness_enable(tc_harness *h, tc_err *err) TC_CHECKED;
 
 /* ---- waits and marks ---- */
 
-int tci_harness_wait_idle(tc_harness *h, tc_ctx *ctx, uint64_t conversation_id,
+/* Somebody who waits: for the end of a task, for a conversation to be idle, or (on no list but of_task) for
+ * something else. */
+typedef struct tci_waiter {
+    tci_link link;       /* in live.waiters or harness.idle_waiters */
+    tci_link of_task;    /* in tc_task.waiters */
+    tci_wake own, *word; /* word: what is waited on */
+    uint64_t conversation_id;
+    tc_result *result;
+    tc_str record;
+    int rc;       /* 1: still waiting; else the answer */
+    tc_code code; /* of a failed answer */
+} tci_waiter;
+void tci_waiter_init(tci_waiter *w, tc_ctx *ctx);
+/* 0 as long as it is not answered. */
+int tci_waiter_check(tc_harness *h, const tci_waiter *w, tc_err *err) TC_CHECKED;
+void tci_waiter_leave(tc_harness *h, tci_waiter *w); /* not waited for any more */
+
+/* Why nothing comes any more: CLOSED, or of a session that failed: what it failed of. */
+int tci_harness_closed_error(tc_harness *h, tc_err *err);
+
+/* by: on whose behalf, who must not wait for himself then and is woken when he is to end; NULL: nobody's. */
+int tci_harness_wait_idle(tc_harness *h, const tc_bound *by, tc_ctx *ctx, uint64_t conversation_id,
                           tc_err *err) TC_CHECKED;
 /* Mark the live tasks below the conversation (background ones too if asked), withdraw the inputs
  * queued there, and wait for idle. Enables scheduling. */
-int tci_harness_abort_below(tc_harness *h, tc_ctx *ctx, uint64_t conversation_id,
-                            bool with_background, tc_err *err) TC_CHECKED;
+int tci_harness_abort_below(tc_harness *h, const tc_bound *by, tc_ctx *ctx,
+                            uint64_t conversation_id, bool with_background, tc_err *err) TC_CHECKED;
 /* On the line: mark a live task; nothing for one that has ended. A mark of a restart stays one if
  * keep_restart. */
 int tci_tx_mark_task(tc_harness *h, tc_tx *tx, uint64_t id, bool keep_restart,
@@ -140,6 +165,17 @@ void tci_task_unpark(tc_task *t);
 tc_task *tci_harness_park_here(tc_harness *h);
 void tci_harness_unpark_here(tc_task *parked);
 
+/* ---- on behalf of a task (telechir/agent.h) ---- */
+
+/* As tc_durable_begin, when the invocation may still do something. */
+int tci_bound_begin(const tc_bound *c, tc_ctx *ctx, tc_tx **ret_tx, tc_err *err) TC_CHECKED;
+/* Its end, and the mark that it is to end, answer w; until tci_waiter_leave. */
+int tci_bound_join(const tc_bound *c, tci_waiter *w, tc_err *err) TC_CHECKED;
+/* As tci_harness_park_here. */
+tc_task *tci_bound_park(const tc_bound *c);
+/* Does this task wait for the caller, or is it the caller? */
+bool tci_bound_is_awaited_by(const tc_bound *c, uint64_t task);
+
 /* ---- later ---- */
 
 /* A function to be called once at a time, on a thread of the pool, off the line. Zeroed storage is
@@ -156,6 +192,8 @@ typedef struct tci_later {
 /* Set it, or set it anew when it has not been called yet. From any thread, from inside call too. */
 void tci_later_set(tc_harness *h, tci_later *later, int64_t due_ns, void (*call)(void *arg),
                    void *arg);
+/* Something is kept until then: sweep is called about that time, when the scheduler has a thread. */
+void tci_harness_keep(tc_harness *h, int64_t due_ns);
 /* After this it is neither running nor going to (waits for a call under way; not from inside it). */
 void tci_later_drop(tci_later *later);
 

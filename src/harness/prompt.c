@@ -59,18 +59,20 @@ static void remove_tool(tci_shown *s, tc_str name)
 
 static int show_tool(tci_shown *s, tc_result *r, const tci_json *json, tc_err *err)
 {
-    tc_str name;
-    if (!tci_json_as_str(tci_json_get(json, TC_STR("name")), &name))
+    tci_declaration d = {.json = json};
+    if (!tci_json_as_str(tci_json_get(json, TC_STR("name")), &d.name))
         return 0;
+    if (tc_json_text(json, r, &d.text, err) < 0)
+        return err->code;
     for (size_t i = 0; i < s->ntools; i++) {
-        if (tci_str_eq(s->tools[i].name, name)) {
-            s->tools[i].json = json;
+        if (tci_str_eq(s->tools[i].name, d.name)) {
+            s->tools[i] = d;
             return 0;
         }
     }
     if (grow(r, (void **)&s->tools, s->ntools, &s->tools_cap, sizeof *s->tools, err) < 0)
         return err->code;
-    s->tools[s->ntools++] = (tci_declaration){name, json};
+    s->tools[s->ntools++] = d;
     return 0;
 }
 
@@ -102,14 +104,93 @@ static int replay_message(tci_shown *s, tc_result *r, tc_str message, tc_err *er
     return 0;
 }
 
-int tci_prompt_replay(const tci_context *c, tc_result *r, tci_shown *ret, tc_err *err)
+/* What is kept with a context. messages: the system messages it was made from, which lie in the texts of the
+ * context and are known by that. */
+typedef struct replay {
+    tc_result *r;
+    tci_shown shown;
+    tc_str *messages;
+    size_t nmessages, messages_cap;
+} replay;
+
+static void free_replay(void *value)
 {
-    *ret = (tci_shown){0};
+    replay *p = value;
+    tc_result_free(p->r);
+    tci_free(p);
+}
+
+static int replay_of(tci_context *c, replay **ret, tc_err *err)
+{
+    replay *p = c->extra;
+    if (p == NULL) {
+        p = tci_new(replay);
+        if (p == NULL)
+            return tci_err_no_memory(err);
+        if (tc_result_new(&p->r, err) < 0) {
+            tci_free(p);
+            return err->code;
+        }
+        c->extra = p;
+        c->free_extra = free_replay;
+    }
+    *ret = p;
+    return 0;
+}
+
+static void begin_anew(replay *p)
+{
+    tc_result_clear(p->r);
+    *p = (replay){.r = p->r};
+}
+
+static int take_message(replay *p, tc_str message, tc_err *err)
+{
+    if (grow(p->r, (void **)&p->messages, p->nmessages, &p->messages_cap, sizeof *p->messages,
+             err) < 0 ||
+        replay_message(&p->shown, p->r, message, err) < 0)
+        return err->code;
+    p->messages[p->nmessages++] = message;
+    return 0;
+}
+
+/* How many system messages the request has, and whether those the replay was made from are the first. */
+static size_t count_systems(const tci_context *c, const replay *p, bool *ret_goes_on)
+{
+    size_t n = 0;
+    *ret_goes_on = true;
     for (size_t i = 0; i < c->nordered; i++) {
         const tci_message *m = tci_context_message(c, i);
-        if (m->role == TCI_ROLE_SYSTEM && replay_message(ret, r, m->json, err) < 0)
-            return err->code;
+        if (m->role != TC_ROLE_SYSTEM)
+            continue;
+        if (n < p->nmessages &&
+            (m->json.ptr != p->messages[n].ptr || m->json.len != p->messages[n].len))
+            *ret_goes_on = false;
+        n++;
     }
+    *ret_goes_on = *ret_goes_on && n >= p->nmessages;
+    return n;
+}
+
+int tci_prompt_replay(tci_context *c, const tci_shown **ret, tc_err *err)
+{
+    replay *p;
+    bool goes_on;
+    if (replay_of(c, &p, err) < 0)
+        return err->code;
+    size_t n = count_systems(c, p, &goes_on);
+    if (!goes_on)
+        begin_anew(p);
+    for (size_t i = 0, at = 0; p->nmessages < n && i < c->nordered; i++) {
+        const tci_message *m = tci_context_message(c, i);
+        if (m->role != TC_ROLE_SYSTEM || at++ < p->nmessages)
+            continue;
+        if (take_message(p, m->json, err) < 0) {
+            begin_anew(p);
+            return err->code;
+        }
+    }
+    *ret = &p->shown;
     return 0;
 }
 
@@ -227,11 +308,22 @@ int tci_prompt_render(tc_task *t, const tci_agent *agent, struct tc_env *env,
 
 /* ---- planning ---- */
 
-static int declare(const tc_tool *tool, tc_result *r, tci_declaration *ret, tc_err *err)
+static const tci_declaration *declaration_of(const tci_declaration *list, size_t n, tc_str name)
 {
+    for (size_t i = 0; i < n; i++) {
+        if (tci_str_eq(list[i].name, name))
+            return &list[i];
+    }
+    return NULL;
+}
+
+/* Read only when it is not what is shown already. */
+static int declare(const tc_tool *tool, const tci_shown *shown, tc_result *r, tci_declaration *ret,
+                   tc_err *err)
+{
+    const tci_declaration *had = declaration_of(shown->tools, shown->ntools, tool->name);
     tci_buf b;
     bool first = true;
-    tc_str text;
     tci_buf_init(&b, TCI_BUF_MAX);
     tci_buf_append_byte(&b, '{');
     tci_put_str_member(&b, &first, TC_STR("name"), tool->name);
@@ -244,9 +336,11 @@ static int declare(const tc_tool *tool, tc_result *r, tci_declaration *ret, tc_e
         tci_put_raw_member(&b, &first, TC_STR("constrainedSampling"), tool->constrained_sampling);
     tci_buf_append_byte(&b, '}');
     ret->name = tool->name;
-    if (tci_result_take(r, &b, &text, err) < 0)
+    if (tci_result_take(r, &b, &ret->text, err) < 0)
         return err->code;
-    if (tci_parse(r, text, &ret->json, err) < 0)
+    if (had != NULL && tci_str_eq(had->text, ret->text))
+        ret->json = had->json;
+    else if (tci_parse(r, ret->text, &ret->json, err) < 0)
         return tc_err_wrap(err, "declaration of tool '%.*s'", TC_STR_ARG(tool->name));
     return 0;
 }
@@ -420,19 +514,11 @@ static int plan_patches(const planning *p, patch patches[2], size_t *ret_n, tc_e
     return 0;
 }
 
-static const tci_declaration *declaration_of(const tci_declaration *list, size_t n, tc_str name)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (tci_str_eq(list[i].name, name))
-            return &list[i];
-    }
-    return NULL;
-}
-
 static bool is_kept(const planning *p, const tci_declaration *offered)
 {
     const tci_declaration *wanted = declaration_of(p->tools, p->ntools, offered->name);
-    return wanted != NULL && tci_json_equal(wanted->json, offered->json);
+    return wanted != NULL &&
+           (wanted->json == offered->json || tci_json_equal(wanted->json, offered->json));
 }
 
 static int plan_tools(const planning *p, tool_change *ret, tc_err *err)
@@ -495,7 +581,7 @@ int tci_prompt_plan_entries(const tci_context *c, const tci_shown *shown,
     if (declared == NULL || p == NULL)
         return tci_arena_error(a, err);
     for (size_t i = 0; i < tools->count; i++) {
-        if (declare(tools->items[i], r, &declared[i], err) < 0)
+        if (declare(tools->items[i], shown, r, &declared[i], err) < 0)
             return err->code;
     }
     *p = (planning){.c = c,

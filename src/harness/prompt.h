@@ -14,7 +14,7 @@ typedef struct tci_section_text {
 
 /* A tool as models see it: {"name","description","parameters","constrainedSampling"?}. */
 typedef struct tci_declaration {
-    tc_str name;
+    tc_str name, text;
     const tci_json *json;
 } tci_declaration;
 
@@ -26,8 +26,9 @@ typedef struct tci_shown {
     size_t ntools, tools_cap;
 } tci_shown;
 
-/* Texts and values live in r. */
-int tci_prompt_replay(const tci_context *c, tc_result *r, tci_shown *ret, tc_err *err) TC_CHECKED;
+/* Kept with the context, which the caller has; only what is new since the last time is read. Valid until
+ * the context is given back or asked again. */
+int tci_prompt_replay(tci_context *c, const tci_shown **ret, tc_err *err) TC_CHECKED;
 bool tci_prompt_offers(const tci_shown *shown, tc_str tool);
 
 /* The agent's sections and instructions as they should be shown now. A section that fails is reported

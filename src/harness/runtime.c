@@ -494,18 +494,37 @@ void tci_harness_unpark_here(tc_task *parked)
         tci_task_unpark(parked);
 }
 
+typedef struct pausing {
+    tci_later later;
+    tci_wake *word;
+    atomic_bool is_over;
+} pausing;
+
+static void end_pause(void *arg)
+{
+    pausing *p = arg;
+    atomic_store(&p->is_over, true);
+    tci_wake_all(p->word);
+}
+
+/* The timers of the program say when it is over; without any the thread waits for the time itself. */
 int tc_task_pause(tc_task *t, int64_t ms, tc_err *err)
 {
     int64_t until = tci_add_ns(tci_clock_mono_ns(), tci_ms_to_ns(ms > 0 ? (uint64_t)ms : 0));
+    bool is_told = t->h->options.set_timer != NULL && ms > 0;
+    pausing p = {.word = &t->ctx.wake};
     tci_task_park(t);
+    if (is_told)
+        tci_later_set(t->h, &p.later, until, end_pause, &p);
     int rc = 0;
     for (;;) {
         unsigned seen = tci_wake_count(&t->ctx.wake);
         rc = tci_ctx_check(&t->ctx, err);
-        if (rc < 0 || tci_clock_mono_ns() >= until)
+        if (rc < 0 || (is_told ? atomic_load(&p.is_over) : tci_clock_mono_ns() >= until))
             break;
-        tci_wake_wait(&t->ctx.wake, seen, until);
+        tci_wake_wait(&t->ctx.wake, seen, is_told ? 0 : until);
     }
+    tci_later_drop(&p.later);
     tci_task_unpark(t);
     return rc;
 }

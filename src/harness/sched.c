@@ -9,9 +9,6 @@
 #include "base/num.h"
 #include "plat/clock.h"
 
-/* A wall clock may be set, and stands while the machine sleeps: not longer than this at a time. */
-#define SLEEP_MAX_MS INT64_C(60000)
-
 static void run_scheduler(void *arg);
 
 /* Without scheduling, only some work needs a thread. With the lock. */
@@ -196,20 +193,18 @@ static void refresh_graphs(tc_harness *h)
         tci_graph_registry_changed(h);
 }
 
-/* Until when to sleep, monotonic; 0: until woken. With the lock. */
+/* Until when to sleep, monotonic; 0: until woken. With the lock, which may be given back meanwhile. */
 static int64_t next_deadline(tc_harness *h)
 {
-    int64_t now_ns = tci_clock_mono_ns();
-    int64_t deadline = tci_laters_run(h, now_ns);
-    if (!h->is_enabled || h->options.on_wake != NULL || h->is_closing || h->is_failed)
-        return deadline;
-    int64_t now_ms = tci_durable_now_ms(h->session);
-    int64_t at_ms = tci_sched_earliest_sleep(h, now_ms);
-    if (at_ms == 0)
-        return deadline;
-    int64_t wait_ms = at_ms - now_ms < SLEEP_MAX_MS ? at_ms - now_ms : SLEEP_MAX_MS;
-    int64_t until = tci_add_ns(now_ns, tci_ms_to_ns((uint64_t)(wait_ms > 0 ? wait_ms : 1)));
-    return deadline == 0 || until < deadline ? until : deadline;
+    int64_t now_ns = tci_clock_mono_ns(), until_ns = h->calls_until_ns;
+    bool is_asleep = h->is_enabled && h->options.on_wake == NULL && !h->is_closing && !h->is_failed;
+    h->calls_until_ns = 0;
+    const int64_t due[TCI_NTIMERS] = {
+        [TCI_TIMER_CALLS] = tci_laters_run(h, until_ns > now_ns ? until_ns : now_ns),
+        [TCI_TIMER_SLEEP] =
+            is_asleep ? tci_sched_earliest_sleep(h, tci_durable_now_ms(h->session)) : 0,
+        [TCI_TIMER_MEMORY] = h->is_closing || h->is_failed ? 0 : h->memory_due_ns};
+    return tci_host_timers_arm(h, due);
 }
 
 /* Rounds that a thread of a task makes before the scheduler's own goes on. */
@@ -265,6 +260,7 @@ static void run_scheduler(void *arg)
         refresh_graphs(h);
         tci_sched_give_reports(h);
         tell_wake(h);
+        tci_host_timers_sweep(h);
     }
 }
 
@@ -374,6 +370,7 @@ void tci_sched_join(void *user)
     tci_registry_unsubscribe(h->subscription);
     h->subscription = NULL;
     tci_thread_join(thread);
+    tci_host_timers_stop(h);
     wait_for_invocations(h);
     tci_laters_stop(h);
     tci_workers_done(&h->workers);

@@ -79,19 +79,6 @@ struct tci_live {
     size_t nconversations;
 };
 
-/* ---- waits ---- */
-
-typedef struct tci_waiter {
-    tci_link link;       /* in live.waiters or harness.idle_waiters */
-    tci_link of_task;    /* in tc_task.waiters */
-    tci_wake own, *word; /* word: what is waited on */
-    uint64_t conversation_id;
-    tc_result *result;
-    tc_str record;
-    int rc;       /* 1: still waiting; else the answer */
-    tc_code code; /* of a failed answer */
-} tci_waiter;
-
 /* ---- the pool ---- */
 
 typedef struct tci_work {
@@ -140,6 +127,7 @@ struct tc_task {
     void *slot;
     void (*free_slot)(void *value);
     bool is_ended;    /* its right to commit is over */
+    uint64_t serial;  /* no other invocation of this harness has it */
     uintptr_t thread; /* that runs it, see runtime.c; 0: not begun */
     unsigned nparked;
     tci_list waiters; /* tci_waiter.of_task: its own waits */
@@ -167,6 +155,21 @@ typedef struct tci_late_work {
     tc_harness *h;
     bool is_busy;
 } tci_late_work;
+
+/* What the scheduler's thread waits for: calls that are due, the end of the next sleep, memory that was
+ * kept long enough. One of each is armed at a time. */
+typedef enum tci_timer_kind {
+    TCI_TIMER_CALLS,
+    TCI_TIMER_SLEEP,
+    TCI_TIMER_MEMORY,
+    TCI_NTIMERS
+} tci_timer_kind;
+typedef struct tci_host_timer {
+    tc_timer timer;   /* id 0: the program has none */
+    tc_disarm disarm; /* NULL: it is being armed */
+    int64_t due; /* 0: none is wanted; of sleeps ms by the session's clock, else monotonic ns */
+    bool is_own; /* the thread waits for it itself */
+} tci_host_timer;
 
 struct tc_harness {
     tc_harness_options options;
@@ -215,6 +218,13 @@ struct tc_harness {
     tci_late_work late_work[4];
     tci_wake late_done;
 
+    tci_host_timer timers[TCI_NTIMERS];
+    uint64_t timer_serial;
+    bool is_timer_reported, is_memory_declined;
+    int64_t calls_until_ns; /* the program says that it is as late as that */
+    int64_t memory_due_ns;  /* when to look at what is kept; 0: nothing is */
+    bool is_memory_due;
+
     tci_report_item *reports, *reports_last;
     tc_wake last_wake;
     bool is_settings_reported;
@@ -222,7 +232,7 @@ struct tc_harness {
     struct tci_subscription *subscription;
     tci_list graph_watches; /* line */
     bool is_joined;
-    uint64_t run_serial;
+    uint64_t run_serial; /* line: of the invocation reserved last */
 };
 
 /* ---- owner.c: the graph and its walks ---- */
@@ -345,12 +355,29 @@ tc_wake tci_sched_wake_now(tc_harness *h);
 int64_t tci_laters_run(tc_harness *h, int64_t now_ns);
 void tci_laters_stop(tc_harness *h);
 
+/* ---- host_timer.c ---- */
+
+/* With the lock, which is given back when the program is asked: have a timer of each kind for the time given
+ * (0: none). Until when the thread has to wait itself, monotonic; 0: until woken. */
+int64_t tci_host_timers_arm(tc_harness *h, const int64_t due[TCI_NTIMERS]);
+/* Free what was kept long enough, if it is time. */
+void tci_host_timers_sweep(tc_harness *h);
+void tci_host_timers_stop(tc_harness *h); /* the scheduler's thread has ended */
+
+/* ---- bound.c ---- */
+
+/* With the lock: the invocation it is bound to. NULL: it has ended (CLOSED), or is to end (CANCELLED). */
+tc_task *tci_bound_task(const tc_bound *c, tc_err *err);
+/* With the lock: is t, which has not ended, one that the conversation is not idle without? */
+bool tci_task_keeps_busy(const tc_task *t, uint64_t conversation_id);
+
 /* ---- waits.c ---- */
 
-void tci_waiter_init(tci_waiter *w, tc_ctx *ctx);
 /* Until it is answered or ctx ends; it is on no list then. */
 int tci_waiter_wait(tc_harness *h, tci_waiter *w, tc_ctx *ctx, tc_err *err) TC_CHECKED;
-void tci_waiter_leave(tc_harness *h, tci_waiter *w);         /* not waited for after all */
+/* As tc_harness_wait_task; by as tci_harness_wait_idle. */
+int tci_harness_wait_task(tc_harness *h, const tc_bound *by, tc_ctx *ctx, uint64_t id, tc_result *r,
+                          tc_str *ret_record, tc_err *err) TC_CHECKED;
 void tci_waiter_answer(tci_waiter *w, int rc, tc_code code); /* with the lock */
 void tci_waits_end_all(tc_harness *h);                       /* with the lock: CLOSED */
 

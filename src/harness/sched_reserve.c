@@ -174,6 +174,7 @@ typedef struct pass {
     size_t nkept;
     tci_arena a;
     bool is_full;
+    bool is_more; /* than reservations that need not be synced by themselves */
 } pass;
 
 static int keep(pass *p, tci_live *live, tc_err *err)
@@ -202,6 +203,7 @@ static int new_invocation(pass *p, tci_live *live, tci_mode mode, const tci_fit 
     t->id = live->task.id;
     t->conversation_id = live->task.conversation_id;
     t->mode = mode;
+    t->serial = ++p->h->run_serial;
     t->def = fit->def;
     t->snapshot = tci_snapshot_ref(p->snapshot);
     t->extension = fit->extension;
@@ -309,6 +311,7 @@ static int consider(pass *p, tci_live *live, tc_err *err)
         return 0;
     }
     bool is_over = live->task.restarts > 0 && live->task.restarts >= p->limit;
+    p->is_more = p->is_more || is_abort;
     if (is_abort && is_over)
         return fault_abort(p, live, err);
     if (fit.kind == TCI_FIT_BLOCKED)
@@ -318,6 +321,9 @@ static int consider(pass *p, tci_live *live, tc_err *err)
         return keep(p, live, err);
     }
     tci_mode mode = is_abort ? TCI_MODE_ABORT : is_over ? TCI_MODE_LIMIT : TCI_MODE_RUN;
+    if (mode != TCI_MODE_RUN || fit.kind == TCI_FIT_MIGRATES || !fit.def->commits_first ||
+        live->task.restarts > 0) /* a count of restarts must not be lost with the power */
+        p->is_more = true;
     return start_one(p, live, mode, &fit, err);
 }
 
@@ -442,6 +448,8 @@ int tci_reserve(tc_harness *h, tc_task **ret_mine, bool *ret_again, tc_err *err)
     if (rc == 0 && !is_marking)
         rc = consider_all(&p, err);
     put_back(&p); /* on the line, where those tasks are sure to be there */
+    if (!is_marking && !p.is_more)
+        tci_tx_set_how(p.tx, TCI_TX_DEFERRED);
     if (rc < 0)
         tc_tx_rollback(p.tx);
     else

@@ -108,6 +108,8 @@ static tc_task *finish(tc_task *t)
     tci_link *k;
     while ((k = tci_list_first(&t->joiners)) != NULL)
         tci_waiter_answer(TCI_CONTAINER(k, tci_waiter, link), 0, TC_OK);
+    while ((k = tci_list_first(&t->waiters)) != NULL) /* of threads that outlive their handler */
+        tci_waiter_answer(TCI_CONTAINER(k, tci_waiter, of_task), TC_E_CLOSED, TC_E_CLOSED);
     if (h->is_closing)
         tci_wake_all(&h->ended);
     tci_mutex_unlock(&h->lock);

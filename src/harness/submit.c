@@ -8,6 +8,7 @@
 #include "harness/conversation.h"
 #include "harness/inbox.h"
 #include "harness/live.h"
+#include "harness/view.h"
 
 /* ---- checks ---- */
 
@@ -332,13 +333,19 @@ int tci_submit_admit(tc_harness *h, tc_tx *tx, uint64_t conversation, const tci_
     return rc;
 }
 
-int tci_submit_now(tc_harness *h, tc_ctx *ctx, uint64_t conversation, const tci_submit *submit,
-                   uint64_t *ret_id, tc_err *err)
+/* by: on whose behalf; NULL: nobody's. */
+static int begin(tc_harness *h, const tc_bound *by, tc_ctx *ctx, tc_tx **ret_tx, tc_err *err)
+{
+    return by != NULL ? tci_bound_begin(by, ctx, ret_tx, err)
+                      : tc_durable_begin(tci_harness_session(h), ctx, ret_tx, err);
+}
+
+static int submit_now(tc_harness *h, const tc_bound *by, tc_ctx *ctx, uint64_t conversation,
+                      const tci_submit *submit, uint64_t *ret_id, tc_err *err)
 {
     tc_tx *tx;
     uint64_t id;
-    if (tci_harness_enable(h, err) < 0 ||
-        tc_durable_begin(tci_harness_session(h), ctx, &tx, err) < 0)
+    if (tci_harness_enable(h, err) < 0 || begin(h, by, ctx, &tx, err) < 0)
         return err->code;
     if (tci_submit_admit(h, tx, conversation, submit, tc_harness_now(h), &id, err) < 0) {
         tc_tx_rollback(tx);
@@ -350,10 +357,16 @@ int tci_submit_now(tc_harness *h, tc_ctx *ctx, uint64_t conversation, const tci_
     return 0;
 }
 
+int tci_submit_now(tc_harness *h, tc_ctx *ctx, uint64_t conversation, const tci_submit *submit,
+                   uint64_t *ret_id, tc_err *err)
+{
+    return submit_now(h, NULL, ctx, conversation, submit, ret_id, err);
+}
+
 /* ---- the public calls ---- */
 
-int tc_conversation_submit(struct tc_harness *h, tc_ctx *ctx, uint64_t id,
-                           const tc_user_input *input, uint64_t *ret_submission, tc_err *err)
+static int submit_input(tc_harness *h, const tc_bound *by, tc_ctx *ctx, uint64_t id,
+                        const tc_user_input *input, uint64_t *ret_submission, tc_err *err)
 {
     tci_submit submit = {
         .content = input->content, .request_id = input->request_id, .when_busy = input->when_busy};
@@ -379,10 +392,22 @@ int tc_conversation_submit(struct tc_harness *h, tc_ctx *ctx, uint64_t id,
         submit.entry = tci_buf_str(&entry);
     }
     if (rc == 0)
-        rc = tci_submit_now(h, ctx, id, &submit, ret_submission, err);
+        rc = submit_now(h, by, ctx, id, &submit, ret_submission, err);
     tci_buf_done(&content);
     tci_buf_done(&entry);
     return rc;
+}
+
+int tc_conversation_submit(struct tc_harness *h, tc_ctx *ctx, uint64_t id,
+                           const tc_user_input *input, uint64_t *ret_submission, tc_err *err)
+{
+    return submit_input(h, NULL, ctx, id, input, ret_submission, err);
+}
+
+int tc_bound_submit(const tc_bound *c, tc_ctx *ctx, const tc_user_input *input,
+                    uint64_t *ret_submission, tc_err *err)
+{
+    return submit_input(c->harness, c, ctx, c->conversation, input, ret_submission, err);
 }
 
 int tc_conversation_write(struct tc_harness *h, tc_ctx *ctx, uint64_t id, tc_str entry,
@@ -445,7 +470,7 @@ int tc_submission_get(struct tc_harness *h, const tc_call *call, uint64_t id,
     return read_submission(h, call->result, id, ret_submission, err);
 }
 
-static void add_waiter(tci_run *run, tci_waiter *w)
+static void add_waiter(tci_run *run, tci_answer_waiter *w)
 {
     tci_mutex_lock(&run->lock);
     w->next = run->waiters;
@@ -453,10 +478,10 @@ static void add_waiter(tci_run *run, tci_waiter *w)
     tci_mutex_unlock(&run->lock);
 }
 
-static void remove_waiter(tci_run *run, const tci_waiter *w)
+static void remove_waiter(tci_run *run, const tci_answer_waiter *w)
 {
     tci_mutex_lock(&run->lock);
-    for (tci_waiter **at = &run->waiters; *at != NULL; at = &(*at)->next) {
+    for (tci_answer_waiter **at = &run->waiters; *at != NULL; at = &(*at)->next) {
         if (*at == w) {
             *at = w->next;
             break;
@@ -465,23 +490,33 @@ static void remove_waiter(tci_run *run, const tci_waiter *w)
     tci_mutex_unlock(&run->lock);
 }
 
-static int wait_settled(tc_harness *h, tc_ctx *ctx, tci_waiter *w, tc_result *r, tc_submission *ret,
-                        tc_err *err)
+static bool is_settled(const tc_submission *s)
+{
+    return s->status == TC_SUBMISSION_DONE || s->status == TC_SUBMISSION_UNANSWERED;
+}
+
+/* mark: of the task on whose behalf, which goes on after a close; NULL: nobody's. */
+static int wait_settled(tc_harness *h, tc_ctx *ctx, tci_answer_waiter *w, const tci_waiter *mark,
+                        tc_result *r, tc_submission *ret, tc_err *err)
 {
     tci_run *run = tci_run_of(h);
     for (;;) {
         tc_submission s;
         unsigned seen = tci_wake_count(w->wake);
         bool was_over = atomic_load(&run->is_over);
-        if (read_submission(h, r, w->submission, &s, err) < 0)
+        int rc = read_submission(h, r, w->submission, &s, err);
+        /* First: what is below a task that is to end is settled by that. */
+        if (rc == 0 && mark != NULL && tci_waiter_check(h, mark, err) < 0)
             return err->code;
-        if (s.status == TC_SUBMISSION_DONE || s.status == TC_SUBMISSION_UNANSWERED) {
+        if (rc == 0 && is_settled(&s)) {
             *ret = s;
             return 0;
         }
-        if (was_over)
-            return tc_err_set(err, TC_E_CLOSED, "harness is closed");
-        if (tci_ctx_check(ctx, err) < 0)
+        if (was_over || rc == TC_E_CLOSED) {
+            rc = tci_harness_closed_error(h, err);
+            return mark != NULL && rc == TC_E_CLOSED ? tc_err_recode(err, TC_E_CANCELLED) : rc;
+        }
+        if (rc < 0 || tci_ctx_check(ctx, err) < 0)
             return err->code;
         tci_wake_wait(w->wake, seen, tci_ctx_deadline_ns(ctx));
     }
@@ -492,19 +527,68 @@ int tc_submission_wait(struct tc_harness *h, const tc_call *call, uint64_t id,
 {
     tci_wake own = {0};
     tci_wake *of_ctx = tci_ctx_wake(call->ctx);
-    tci_waiter w = {.submission = id, .wake = of_ctx != NULL ? of_ctx : &own};
+    tci_answer_waiter w = {.submission = id, .wake = of_ctx != NULL ? of_ctx : &own};
     if (tci_harness_enable(h, err) < 0)
         return err->code;
     tc_task *parked = tci_harness_park_here(h);
     add_waiter(tci_run_of(h), &w);
-    int rc = wait_settled(h, call->ctx, &w, call->result, ret_submission, err);
+    int rc = wait_settled(h, call->ctx, &w, NULL, call->result, ret_submission, err);
     remove_waiter(tci_run_of(h), &w);
     tci_harness_unpark_here(parked);
     return rc;
 }
 
-int tc_submission_abort(struct tc_harness *h, tc_ctx *ctx, uint64_t id, tc_abort_answer *ret_answer,
-                        tc_err *err)
+/* Of this conversation, and not of a run that waits for who asks. */
+static int check_wait(const tc_bound *c, tc_result *r, uint64_t id, tc_err *err)
+{
+    tc_harness *h = c->harness;
+    tc_submission s;
+    uint64_t run = 0, doc;
+    if (tci_durable_enter(tci_harness_session(h), err) < 0)
+        return err->code;
+    int rc = read_submission(h, r, id, &s, err);
+    if (rc == 0 && s.conversation != c->conversation)
+        rc = tc_err_set(err, TC_E_NOT_FOUND, "conversation %llu has no submission %llu",
+                        (unsigned long long)c->conversation, (unsigned long long)id);
+    if (rc == 0 && !is_settled(&s) &&
+        tci_live_run(tci_view_doc(tci_run_of(h), &tci_live_doc, c->conversation, &doc), &run) &&
+        tci_bound_is_awaited_by(c, run))
+        rc = tc_err_set(
+            err, TC_E_CONFLICT,
+            "conversation %llu answers submission %llu after task %llu, which would wait "
+            "for ever",
+            (unsigned long long)c->conversation, (unsigned long long)id,
+            (unsigned long long)c->task);
+    tci_durable_leave(tci_harness_session(h));
+    return rc;
+}
+
+int tc_bound_wait(const tc_bound *c, const tc_call *call, uint64_t submission,
+                  tc_submission *ret_submission, tc_err *err)
+{
+    tc_harness *h = c->harness;
+    tci_waiter mark;
+    tci_waiter_init(&mark, call->ctx);
+    tci_answer_waiter w = {.submission = submission, .wake = mark.word};
+    if (tci_durable_has_line(tci_harness_session(h)))
+        return tc_err_set(err, TC_E_CONFLICT, "nothing can be waited for inside a transaction");
+    if (tci_bound_join(c, &mark, err) < 0)
+        return err->code;
+    int rc = check_wait(c, call->result, submission, err);
+    if (rc == 0) {
+        tc_task *parked = tci_bound_park(c);
+        add_waiter(tci_run_of(h), &w);
+        rc = wait_settled(h, call->ctx, &w, &mark, call->result, ret_submission, err);
+        remove_waiter(tci_run_of(h), &w);
+        tci_harness_unpark_here(parked);
+    }
+    tci_waiter_leave(h, &mark);
+    return rc;
+}
+
+/* conversation 0: any. */
+static int withdraw(tc_harness *h, const tc_bound *by, tc_ctx *ctx, uint64_t conversation,
+                    uint64_t id, tc_abort_answer *ret_answer, tc_err *err)
 {
     static const tc_settlement aborted = {.reason = {"aborted", 7}};
     tc_tx *tx;
@@ -513,7 +597,7 @@ int tc_submission_abort(struct tc_harness *h, tc_ctx *ctx, uint64_t id, tc_abort
     tc_abort_answer answer = TC_ABORT_NOT_FOUND;
     if (tc_result_new(&r, err) < 0)
         return err->code;
-    if (tc_durable_begin(tci_harness_session(h), ctx, &tx, err) < 0) {
+    if (begin(h, by, ctx, &tx, err) < 0) {
         tc_result_free(r);
         return err->code;
     }
@@ -521,7 +605,7 @@ int tc_submission_abort(struct tc_harness *h, tc_ctx *ctx, uint64_t id, tc_abort
     int rc = tc_tx_submission(tx, id, r, &record, err);
     if (rc == 0 && record.len > 0)
         rc = tci_submission_parse(record, tci_result_arena(r), &s, err);
-    if (rc == 0 && s.id != 0) {
+    if (rc == 0 && s.id != 0 && (conversation == 0 || s.conversation_id == conversation)) {
         answer = s.status == TCI_SUBMISSION_PLACED ? TC_ABORT_ALREADY_PLACED : TC_ABORT_SETTLED;
         if (s.status == TCI_SUBMISSION_QUEUED) {
             answer = TC_ABORT_ABORTED;
@@ -538,4 +622,16 @@ int tc_submission_abort(struct tc_harness *h, tc_ctx *ctx, uint64_t id, tc_abort
     if (rc == 0)
         *ret_answer = answer;
     return rc;
+}
+
+int tc_submission_abort(struct tc_harness *h, tc_ctx *ctx, uint64_t id, tc_abort_answer *ret_answer,
+                        tc_err *err)
+{
+    return withdraw(h, NULL, ctx, 0, id, ret_answer, err);
+}
+
+int tc_bound_withdraw(const tc_bound *c, tc_ctx *ctx, uint64_t submission,
+                      tc_abort_answer *ret_answer, tc_err *err)
+{
+    return withdraw(c->harness, c, ctx, c->conversation, submission, ret_answer, err);
 }

@@ -236,11 +236,27 @@ static int withdraw_below(sweep *s, tc_err *err)
     return rc;
 }
 
-int tci_harness_abort_below(tc_harness *h, tc_ctx *ctx, uint64_t conversation_id,
-                            bool with_background, tc_err *err)
+/* Everything is marked: until it is over. Who is among what was marked ends before that. */
+static int wait_below(const sweep *s, const tc_bound *by, tc_ctx *ctx, tc_err *err)
+{
+    for (size_t i = 0; by != NULL && i < s->nbelow; i++)
+        if (s->ids[i] == by->task)
+            return tc_err_set(err, TC_E_CANCELLED, "task %llu is to be aborted itself",
+                              (unsigned long long)by->task);
+    for (size_t i = 0; s->with_background && i < s->nbelow; i++)
+        if (tci_harness_wait_task(s->h, by, ctx, s->ids[i], NULL, NULL, err) < 0)
+            return err->code;
+    return tci_harness_wait_idle(s->h, by, ctx, s->conversation_id, err);
+}
+
+int tci_harness_abort_below(tc_harness *h, const tc_bound *by, tc_ctx *ctx,
+                            uint64_t conversation_id, bool with_background, tc_err *err)
 {
     sweep s = {.h = h, .conversation_id = conversation_id, .with_background = with_background};
-    if (tci_harness_enable(h, err) < 0 || tc_durable_begin(h->session, ctx, &s.tx, err) < 0)
+    if (tci_harness_enable(h, err) < 0)
+        return err->code;
+    if ((by != NULL ? tci_bound_begin(by, ctx, &s.tx, err)
+                    : tc_durable_begin(h->session, ctx, &s.tx, err)) < 0)
         return err->code;
     tci_arena_init(&s.a, 0);
     int rc = mark_below(&s, err);
@@ -250,10 +266,10 @@ int tci_harness_abort_below(tc_harness *h, tc_ctx *ctx, uint64_t conversation_id
         tc_tx_rollback(s.tx);
     else
         rc = tc_tx_commit(s.tx, err);
-    for (size_t i = 0; rc == 0 && with_background && i < s.nbelow; i++)
-        rc = tc_harness_wait_task(h, ctx, s.ids[i], NULL, NULL, err);
+    if (rc == 0)
+        rc = wait_below(&s, by, ctx, err);
     tci_arena_done(&s.a);
-    return rc < 0 ? rc : tci_harness_wait_idle(h, ctx, conversation_id, err);
+    return rc;
 }
 
 int tci_tx_is_idle(tc_harness *h, tc_tx *tx, uint64_t conversation_id, bool *ret_is_idle,

@@ -62,6 +62,13 @@ void tci_tool_api_done(tc_tool_api *api)
     tc_result_free(api->memory);
 }
 
+int tc_tool_conversation(tc_tool_api *api, uint64_t id, struct tc_bound *ret_bound, tc_err *err)
+{
+    if (api->task == NULL)
+        return tc_err_set(err, TC_E_UNSUPPORTED, "this call belongs to no task");
+    return tc_task_conversation(api->task, id, ret_bound, err);
+}
+
 uint64_t tc_tool_task_id(const tc_tool_api *api)
 {
     return api->task_id;

@@ -371,10 +371,8 @@ void tci_reported_stop(tci_reported *r, bool with_rest)
     tci_mutex_lock(&r->lock);
     bool was_stopped = r->is_stopped;
     r->is_stopped = true;
-    bool was_set = r->is_set;
     tci_mutex_unlock(&r->lock);
-    if (was_set)
-        tci_later_drop(&r->later);
+    tci_later_drop(&r->later); /* also when it is set no more: its call may not have returned yet */
     if (with_rest && !was_stopped && r->h != NULL && r->nreports != r->ncommitted)
         commit_now(r);
     tci_wake_all(&r->changed);

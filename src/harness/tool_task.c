@@ -402,6 +402,7 @@ static const tc_task_phase phases[] = {{"call", run_call}, {"execute", run_execu
 const tc_task_def tci_tool_task = {.size = sizeof(tc_task_def),
                                    .name = "pi.tool",
                                    .is_prompt = true,
+                                   .commits_first = true,
                                    .version = 2,
                                    .initial = initial,
                                    .phases = phases,

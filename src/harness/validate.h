@@ -31,8 +31,11 @@ typedef struct tci_checker {
     tci_arena *a;
     const tci_json *root; /* the schema that "#/..." points into; NULL: $ref is not followed */
     tci_flaw *first, **last;
-    bool has_failed; /* memory */
+    bool has_failed;  /* memory */
+    unsigned *nsteps; /* shared with the checkers it makes for parts */
+    unsigned own_nsteps;
 } tci_checker;
+/* Not to be moved afterwards. */
 void tci_checker_init(tci_checker *c, tci_arena *a, const tci_json *root);
 /* Flaws of v are added to c. path: as in a flaw, empty for the root. */
 void tci_check(tci_checker *c, const tci_json *v, const tci_json *schema, tc_str path);

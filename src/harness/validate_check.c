@@ -5,7 +5,7 @@
  * 2020-12 vocabulary except unevaluated* and dynamic references, too. A keyword whose own value is no
  * good is not there; so is a pattern that is not regular. Any thread.
  *
- * To keep: a schema may refer to itself, so depth is bounded by DEPTH_MAX. */
+ * To keep: a schema may refer to itself, so depth is bounded by DEPTH_MAX and all work by STEPS_MAX. */
 #include "harness/validate.h"
 
 #include "base/json_tree.h"
@@ -15,12 +15,13 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { DEPTH_MAX = 200 };
+enum { DEPTH_MAX = 200, STEPS_MAX = 400000 };
 
 void tci_checker_init(tci_checker *c, tci_arena *a, const tci_json *root)
 {
     *c = (tci_checker){.a = a, .root = root};
     c->last = &c->first;
+    c->nsteps = &c->own_nsteps;
 }
 
 static void add_flaw(tci_checker *c, tc_str path, tc_str message)
@@ -260,6 +261,7 @@ static bool fits_at(tci_checker *c, const tci_json *v, const tci_json *schema, u
 {
     tci_checker inner;
     tci_checker_init(&inner, c->a, c->root);
+    inner.nsteps = c->nsteps;
     check_level(&inner, v, schema, (tc_str){0}, depth + 1);
     c->has_failed |= inner.has_failed;
     return inner.first == NULL;
@@ -466,6 +468,8 @@ static bool check_types(tci_checker *c, const tci_json *v, const tci_json *schem
     return n == 0;
 }
 
+static const tc_str too_much = {"Expected less to check: the schema asks for too much", 52};
+
 static void check_level(tci_checker *c, const tci_json *v, const tci_json *schema, tc_str path,
                         unsigned depth)
 {
@@ -473,6 +477,11 @@ static void check_level(tci_checker *c, const tci_json *v, const tci_json *schem
         add_flaw(c, path, TC_STR("Expected nothing here"));
     if (schema->kind != TCI_JSON_OBJECT || depth > DEPTH_MAX)
         return;
+    if (*c->nsteps == STEPS_MAX) {
+        add_flaw(c, path, too_much);
+        return;
+    }
+    ++*c->nsteps;
     const tci_json *all = tci_json_get(schema, TC_STR("allOf"));
     for (size_t i = 0; all != NULL && all->kind == TCI_JSON_ARRAY && i < all->count; i++)
         check_level(c, v, &all->u.items[i], path, depth + 1);
@@ -496,12 +505,14 @@ static void check_level(tci_checker *c, const tci_json *v, const tci_json *schem
 void tci_check(tci_checker *c, const tci_json *v, const tci_json *schema, tc_str path)
 {
     check_level(c, v, schema, path, 0);
+    if (*c->nsteps == STEPS_MAX && c->first == NULL)
+        add_flaw(c, path, too_much); /* it was said inside of a choice or a "not" */
 }
 
 bool tci_fits(tci_arena *a, const tci_json *root, const tci_json *v, const tci_json *schema)
 {
     tci_checker c;
     tci_checker_init(&c, a, root);
-    check_level(&c, v, schema, (tc_str){0}, 0);
+    tci_check(&c, v, schema, (tc_str){0});
     return c.first == NULL;
 }

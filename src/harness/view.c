@@ -259,11 +259,86 @@ static int put_view_ops(tci_view *v, const tci_commit *commit, tci_buf *b, tc_er
     return tci_buf_error(b, err);
 }
 
-static int advance(tci_view *v, const tci_commit *commit, tci_buf *b, tc_err *err)
+/* The whole of it, and nothing remembered of before. */
+static int begin_again(tci_view *v, tci_buf *b, tc_err *err)
 {
-    tci_buf_clear(b);
+    v->nactive = 0;
+    memset(v->docs, 0, sizeof v->docs);
+    for (size_t i = 0; i < TCI_BUILT_IN_DOCS; i++)
+        (void)tci_view_doc(v->run, tci_built_in_docs[i], v->conversation, &v->docs[i]); /* ids */
+    if (tci_view_each_entry(v->run, v->conversation, note_entry, v, err) < 0)
+        return err->code;
+    return tci_view_put(v->run, v->conversation, b, err);
+}
+
+static int advance_state(tci_view *v, const tci_commit *commit, tci_buf *b, tc_err *err)
+{
+    int rc = 0;
+    if (v->is_behind) {
+        tci_buf_append_str(b, TC_STR("[[\"r\","));
+        rc = begin_again(v, b, err);
+        tci_buf_append_str(b, TC_STR("]]"));
+    } else {
+        rc = put_view_ops(v, commit, b, err);
+    }
+    if (rc == 0)
+        rc = tci_buf_error(b, err);
+    if (rc == 0 && b->len > 0)
+        rc = tci_state_push(v->state, tci_buf_str(b), err);
+    v->is_behind = rc < 0;
+    return rc;
+}
+
+static int advance_watch(tci_view *v, const tci_commit *commit, tci_buf *b, tc_err *err)
+{
     int rc = v->is_events ? tci_events_of(v, commit, b, err) : put_view_ops(v, commit, b, err);
     return rc < 0 || b->len == 0 ? rc : tci_watch_push(v->watch, tci_buf_str(b), err);
+}
+
+/* What missed something: a watch ends, a state is made anew. */
+static void report(tci_view *v, const tc_err *failure)
+{
+    if (v->watch != NULL) {
+        tci_watch_end(v->watch, TC_WATCH_LISTENER_ERROR, failure);
+        return;
+    }
+    tci_harness_report(v->run->h, &(tc_report){.type = TC_REPORT_LISTENER_ERROR,
+                                               .message = tci_str(failure->msg),
+                                               .conversation_id = v->conversation});
+}
+
+static void advance(tci_view *v, const tci_commit *commit, tci_buf *b)
+{
+    tc_err failure;
+    int rc = 0;
+    tci_buf_clear(b);
+    if (v->watch != NULL)
+        rc = advance_watch(v, commit, b, &failure);
+    else if (v->state != NULL)
+        rc = advance_state(v, commit, b, &failure);
+    if (rc < 0)
+        report(v, &failure);
+}
+
+static void free_view(tci_view *v)
+{
+    tci_mem_free(v->active);
+    tci_mem_free(v->held);
+    tci_facts_free(v->facts);
+    tci_free(v);
+}
+
+static void free_gone(tci_run *run)
+{
+    for (tci_view **at = &run->views; *at != NULL;) {
+        tci_view *v = *at;
+        if (v->watch == NULL && v->state == NULL) {
+            *at = v->next;
+            free_view(v);
+        } else {
+            at = &v->next;
+        }
+    }
 }
 
 int tci_views_advance(tci_run *run, const tci_commit *commit, tc_err *err)
@@ -273,15 +348,11 @@ int tci_views_advance(tci_run *run, const tci_commit *commit, tc_err *err)
     if (run->views == NULL)
         return 0;
     tci_buf_init(&b, TCI_BUF_MAX);
-    for (tci_view *v = run->views, *next; v != NULL; v = next) {
-        tc_err failure;
-        next = v->next;
-        if (v->watch == NULL)
-            continue;
-        if (advance(v, commit, &b, &failure) < 0)
-            tci_watch_end(v->watch, TC_WATCH_LISTENER_ERROR,
-                          &failure); /* it missed something; v is gone */
-    }
+    run->is_telling_views = true; /* who is told of a state may end any of them */
+    for (tci_view *v = run->views; v != NULL; v = v->next)
+        advance(v, commit, &b);
+    run->is_telling_views = false;
+    free_gone(run);
     tci_buf_done(&b);
     return 0;
 }
@@ -298,24 +369,13 @@ static int collapse(void *user, tci_buf *out, tc_err *err)
     return rc;
 }
 
-static void free_view(tci_view *v)
-{
-    tci_mem_free(v->active);
-    tci_mem_free(v->held);
-    tci_facts_free(v->facts);
-    tci_free(v);
-}
-
 static void gone(void *user)
 {
     tci_view *v = user;
-    for (tci_view **at = &v->run->views; *at != NULL; at = &(*at)->next) {
-        if (*at == v) {
-            *at = v->next;
-            break;
-        }
-    }
-    free_view(v);
+    v->watch = NULL;
+    v->state = NULL;
+    if (!v->run->is_telling_views)
+        free_gone(v->run);
 }
 
 int tci_view_hold(tci_view *v, uint64_t task, tc_err *err)
@@ -358,14 +418,8 @@ static int hold_completing(tci_view *v, tc_err *err)
 static int begin(tci_view *v, tci_buf *b, tc_err *err)
 {
     uint64_t id;
-    if (!v->is_events) {
-        for (size_t i = 0; i < TCI_BUILT_IN_DOCS; i++)
-            (void)tci_view_doc(v->run, tci_built_in_docs[i], v->conversation,
-                               &v->docs[i]); /* ids */
-        if (tci_view_each_entry(v->run, v->conversation, note_entry, v, err) < 0)
-            return err->code;
-        return tci_view_put(v->run, v->conversation, b, err);
-    }
+    if (!v->is_events)
+        return begin_again(v, b, err);
     if (hold_completing(v, err) < 0 ||
         tci_facts_of(tci_view_doc(v->run, &tci_live_doc, v->conversation, &id), &v->facts, err) < 0)
         return err->code;
@@ -376,41 +430,56 @@ static int begin(tci_view *v, tci_buf *b, tc_err *err)
     return tci_buf_error(b, err);
 }
 
+/* What is wanted: exactly one of the two. */
+typedef struct wanted {
+    bool is_events;
+    tc_watch **watch;
+    tc_state **state;
+} wanted;
+
+static int make(tci_view *v, tc_str value, const wanted *want, tc_err *err)
+{
+    const tci_watch_source watched = {v, collapse, gone};
+    const tci_state_source followed = {.user = v, .gone = gone};
+    tc_durable *s = v->run->s;
+    if (want->state != NULL)
+        return tci_state_new_kept(s, value, &followed, &v->state, err);
+    return tci_watch_new(s, want->is_events ? (tc_str){NULL, 0} : value, &watched, &v->watch, err);
+}
+
 /* On the line. */
-static int attach(tci_run *run, uint64_t conversation, bool is_events, tc_watch **ret_watch,
-                  tc_err *err)
+static int attach(tci_run *run, uint64_t conversation, const wanted *want, tc_err *err)
 {
     tci_buf b;
     tci_view *v = tci_new(tci_view);
     if (v == NULL)
         return tci_err_no_memory(err);
-    *v = (tci_view){.run = run, .conversation = conversation, .is_events = is_events};
+    *v = (tci_view){.run = run, .conversation = conversation, .is_events = want->is_events};
     tci_buf_init(&b, TCI_BUF_MAX);
-    const tci_watch_source source = {v, collapse, gone};
-    tc_watch *w = NULL;
     int rc = begin(v, &b, err);
     if (rc == 0)
-        rc = tci_watch_new(run->s, is_events ? (tc_str){NULL, 0} : tci_buf_str(&b), &source, &w,
-                           err);
+        rc = make(v, tci_buf_str(&b), want, err);
     if (rc < 0) {
         free_view(v);
     } else {
-        v->watch = w;
         v->next = run->views;
         run->views = v;
-        if (is_events && tci_watch_push(w, tci_buf_str(&b), err) < 0) {
+        if (want->is_events && tci_watch_push(v->watch, tci_buf_str(&b), err) < 0) {
             rc = err->code;
-            tc_watch_free(w); /* and the view with it */
+            tc_watch_free(v->watch); /* and the view with it */
         }
     }
     tci_buf_done(&b);
-    if (rc == 0)
-        *ret_watch = w;
-    return rc;
+    if (rc < 0)
+        return rc;
+    if (want->state != NULL)
+        *want->state = v->state;
+    else
+        *want->watch = v->watch;
+    return 0;
 }
 
-static int watch(tc_harness *h, tc_ctx *ctx, uint64_t id, bool is_events, tc_watch **ret_watch,
-                 tc_err *err)
+static int follow(tc_harness *h, tc_ctx *ctx, uint64_t id, const wanted *want, tc_err *err)
 {
     tci_run *run = tci_run_of(h);
     tci_buf record;
@@ -421,19 +490,25 @@ static int watch(tc_harness *h, tc_ctx *ctx, uint64_t id, bool is_events, tc_wat
     int rc = put_record(run, id, &record, err);
     tci_buf_done(&record);
     if (rc == 0)
-        rc = attach(run, id, is_events, ret_watch, err);
+        rc = attach(run, id, want, err);
     tci_durable_leave(run->s);
     return rc;
+}
+
+int tc_conversation_view_state(struct tc_harness *h, tc_ctx *ctx, uint64_t id, tc_state **ret_state,
+                               tc_err *err)
+{
+    return follow(h, ctx, id, &(wanted){.state = ret_state}, err);
 }
 
 int tc_conversation_watch(struct tc_harness *h, tc_ctx *ctx, uint64_t id, tc_watch **ret_watch,
                           tc_err *err)
 {
-    return watch(h, ctx, id, false, ret_watch, err);
+    return follow(h, ctx, id, &(wanted){.watch = ret_watch}, err);
 }
 
 int tc_conversation_watch_events(struct tc_harness *h, tc_ctx *ctx, uint64_t id,
                                  tc_watch **ret_watch, tc_err *err)
 {
-    return watch(h, ctx, id, true, ret_watch, err);
+    return follow(h, ctx, id, &(wanted){.is_events = true, .watch = ret_watch}, err);
 }

@@ -42,7 +42,9 @@ typedef struct tci_view {
     struct tci_view *next;
     tci_run *run;
     uint64_t conversation;
-    tc_watch *watch;
+    tc_watch *watch; /* or */
+    tc_state *state;
+    bool is_behind; /* the state missed something: it is made anew with the next commit */
     /* a view */
     tci_active *active; /* entries of the transcript, in order */
     size_t nactive, active_cap;

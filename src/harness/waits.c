@@ -28,21 +28,19 @@ void tci_waits_end_all(tc_harness *h)
         tci_waiter_answer(TCI_CONTAINER(k, tci_waiter, link), TC_E_CLOSED, TC_E_CLOSED);
 }
 
-/* Of a session that failed: what it failed of. */
-static int closed_error(tc_harness *h, tc_err *err)
+int tci_harness_closed_error(tc_harness *h, tc_err *err)
 {
-    tci_mutex_lock(&h->lock);
-    bool is_failed = h->is_failed;
-    if (is_failed)
-        *err = h->failure;
-    tci_mutex_unlock(&h->lock);
-    return is_failed ? err->code : tc_err_set(err, TC_E_CLOSED, "the harness is closed");
+    return tc_durable_failure(h->session, err)
+               ? err->code
+               : tc_err_set(err, TC_E_CLOSED, "the harness is closed");
 }
 
 static int answer_error(tc_harness *h, const tci_waiter *w, tc_err *err)
 {
+    if (w->code == TC_E_CLOSED && tci_harness_is_closing(h))
+        return tci_harness_closed_error(h, err);
     if (w->code == TC_E_CLOSED)
-        return closed_error(h, err);
+        return tc_err_set(err, TC_E_CLOSED, "the invocation that waited has ended");
     if (w->code == TC_E_CANCELLED)
         return tc_err_set(err, TC_E_CANCELLED, "the task that waited is to end");
     return tc_err_set(err, w->code, "a wait failed");
@@ -75,6 +73,14 @@ void tci_waiter_init(tci_waiter *w, tc_ctx *ctx)
     w->word = word != NULL ? word : &w->own;
 }
 
+int tci_waiter_check(tc_harness *h, const tci_waiter *w, tc_err *err)
+{
+    tci_mutex_lock(&h->lock);
+    int rc = w->rc;
+    tci_mutex_unlock(&h->lock);
+    return rc == WAITING || rc == 0 ? 0 : answer_error(h, w, err);
+}
+
 void tci_waiter_leave(tc_harness *h, tci_waiter *w)
 {
     tci_mutex_lock(&h->lock);
@@ -102,9 +108,9 @@ static int read_ended(tc_harness *h, uint64_t id, tc_result *r, tc_str *ret_reco
     return rc;
 }
 
-/* t: the task on whose behalf, NULL: nobody's. */
-static int wait_task(tc_harness *h, tc_task *t, tc_ctx *ctx, uint64_t id, tc_result *r,
-                     tc_str *ret_record, tc_err *err)
+/* t or by: on whose behalf; both NULL: nobody's. */
+static int wait_task(tc_harness *h, tc_task *t, const tc_bound *by, tc_ctx *ctx, uint64_t id,
+                     tc_result *r, tc_str *ret_record, tc_err *err)
 {
     bool is_again = true;
     while (is_again) {
@@ -112,6 +118,10 @@ static int wait_task(tc_harness *h, tc_task *t, tc_ctx *ctx, uint64_t id, tc_res
         tci_waiter_init(&w, ctx);
         w.result = r;
         tci_mutex_lock(&h->lock);
+        if (by != NULL && (t = tci_bound_task(by, err)) == NULL) {
+            tci_mutex_unlock(&h->lock);
+            return err->code;
+        }
         bool is_closed = h->is_closing || h->is_failed;
         bool is_cancelled = t != NULL && tc_ctx_is_cancelled(&t->ctx);
         tci_live *live = tci_live_of(h, id);
@@ -126,7 +136,7 @@ static int wait_task(tc_harness *h, tc_task *t, tc_ctx *ctx, uint64_t id, tc_res
             return tc_err_set(err, TC_E_CANCELLED, "task %llu is to end",
                               (unsigned long long)t->id);
         if (is_closed)
-            return closed_error(h, err);
+            return tci_harness_closed_error(h, err);
         if (is_waiting) {
             int rc = tci_waiter_wait(h, &w, ctx, err);
             if (rc == 0 && r != NULL)
@@ -147,15 +157,26 @@ static int check_off_line(tc_harness *h, tc_err *err)
                : 0;
 }
 
-int tc_harness_wait_task(tc_harness *h, tc_ctx *ctx, uint64_t id, tc_result *r, tc_str *ret_record,
-                         tc_err *err)
+static tc_task *park(tc_harness *h, const tc_bound *by)
+{
+    return by != NULL ? tci_bound_park(by) : tci_harness_park_here(h);
+}
+
+int tci_harness_wait_task(tc_harness *h, const tc_bound *by, tc_ctx *ctx, uint64_t id, tc_result *r,
+                          tc_str *ret_record, tc_err *err)
 {
     if (check_off_line(h, err) < 0 || tci_harness_enable(h, err) < 0)
         return err->code;
-    tc_task *parked = tci_harness_park_here(h);
-    int rc = wait_task(h, NULL, ctx, id, r, ret_record, err);
+    tc_task *parked = park(h, by);
+    int rc = wait_task(h, NULL, by, ctx, id, r, ret_record, err);
     tci_harness_unpark_here(parked);
     return rc;
+}
+
+int tc_harness_wait_task(tc_harness *h, tc_ctx *ctx, uint64_t id, tc_result *r, tc_str *ret_record,
+                         tc_err *err)
+{
+    return tci_harness_wait_task(h, NULL, ctx, id, r, ret_record, err);
 }
 
 int tci_task_wait(tc_task *t, tc_ctx *ctx, uint64_t id, tc_result *r, tc_str *ret_record,
@@ -164,13 +185,34 @@ int tci_task_wait(tc_task *t, tc_ctx *ctx, uint64_t id, tc_result *r, tc_str *re
     if (check_off_line(t->h, err) < 0)
         return err->code;
     tci_task_park(t);
-    int rc = wait_task(t->h, t, ctx, id, r, ret_record, err);
+    int rc = wait_task(t->h, t, NULL, ctx, id, r, ret_record, err);
     tci_task_unpark(t);
     /* A task of a session that failed has ended with it: it has nothing to say of it. */
     return rc < 0 && tci_harness_is_closing(t->h) ? tc_err_recode(err, TC_E_CLOSED) : rc;
 }
 
-int tci_harness_wait_idle(tc_harness *h, tc_ctx *ctx, uint64_t conversation_id, tc_err *err)
+/* Puts w on the lists of who waits for it, unless it is so already. With the lock. */
+static int join_idle(tc_harness *h, const tc_bound *by, tci_waiter *w, tc_err *err)
+{
+    tc_task *t = NULL;
+    if (by != NULL && (t = tci_bound_task(by, err)) == NULL)
+        return err->code;
+    if (t != NULL && tci_task_keeps_busy(t, w->conversation_id))
+        return tc_err_set(err, TC_E_CONFLICT,
+                          "task %llu keeps conversation %llu busy itself: it would wait for ever",
+                          (unsigned long long)t->id, (unsigned long long)w->conversation_id);
+    if (tci_harness_is_idle(h, w->conversation_id)) {
+        w->rc = 0;
+        return 0;
+    }
+    tci_list_push_back(&h->idle_waiters, &w->link);
+    if (t != NULL)
+        tci_list_push_back(&t->waiters, &w->of_task);
+    return 0;
+}
+
+int tci_harness_wait_idle(tc_harness *h, const tc_bound *by, tc_ctx *ctx, uint64_t conversation_id,
+                          tc_err *err)
 {
     tci_waiter w;
     if (check_off_line(h, err) < 0 || tci_harness_enable(h, err) < 0)
@@ -179,20 +221,19 @@ int tci_harness_wait_idle(tc_harness *h, tc_ctx *ctx, uint64_t conversation_id, 
     w.conversation_id = conversation_id;
     tci_mutex_lock(&h->lock);
     bool is_closed = h->is_closing || h->is_failed;
-    if (!is_closed && tci_harness_is_idle(h, conversation_id))
-        w.rc = 0;
-    else if (!is_closed)
-        tci_list_push_back(&h->idle_waiters, &w.link);
+    int rc = is_closed ? 0 : join_idle(h, by, &w, err);
     tci_mutex_unlock(&h->lock);
     if (is_closed)
-        return closed_error(h, err);
-    tc_task *parked = tci_harness_park_here(h);
-    int rc = tci_waiter_wait(h, &w, ctx, err);
+        return tci_harness_closed_error(h, err);
+    if (rc < 0)
+        return rc;
+    tc_task *parked = park(h, by);
+    rc = tci_waiter_wait(h, &w, ctx, err);
     tci_harness_unpark_here(parked);
     return rc;
 }
 
 int tc_harness_wait_idle(tc_harness *h, tc_ctx *ctx, uint64_t conversation_id, tc_err *err)
 {
-    return tci_harness_wait_idle(h, ctx, conversation_id, err);
+    return tci_harness_wait_idle(h, NULL, ctx, conversation_id, err);
 }

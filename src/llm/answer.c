@@ -6,6 +6,8 @@
 #include "llm/llm_int.h"
 
 #include "base/num.h"
+#include "base/plain.h"
+#include "base/utf8.h"
 #include "plat/clock.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -321,9 +323,16 @@ void tci_answer_fail(tci_answer *a, const char *stop_reason, const char *fmt, ..
     va_start(args, fmt);
     (void)vsnprintf(text, sizeof text, fmt, args); /* cut when too long */
     va_end(args);
+    tc_str whole = tci_str(text);
     tc_err ignored;
-    if (tci_arena_dup(a->arena, tci_str(text), &a->error_message, &ignored) < 0)
+    tci_buf b;
+    tci_buf_init(&b, sizeof text * 4);
+    whole.len -= tci_utf8_cut_tail(whole);
+    tci_plain_put(&b, whole, TCI_PLAIN_UTF8); /* servers send any bytes, and the message is JSON */
+    if (tci_buf_error(&b, &ignored) < 0 ||
+        tci_arena_dup(a->arena, tci_buf_str(&b), &a->error_message, &ignored) < 0)
         a->error_message = TC_STR("out of memory");
+    tci_buf_done(&b);
 }
 
 bool tci_pause_ms(tc_ctx *ctx, const tc_model_sink *sink, int64_t ms)

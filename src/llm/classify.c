@@ -67,8 +67,8 @@ static bool contains_any(tc_str text, const char *const *patterns, size_t n)
 
 #define CONTAINS_ANY(text, table) contains_any((text), (table), sizeof(table) / sizeof(table)[0])
 
-/* The account is at its end, or the server wants to be left alone for long: waiting a little does not
- * help. */
+/* The account is at its end, the server wants to be left alone for long, or it is none: waiting a little does
+ * not help. */
 static const char *const final_words[] = {
     "GoUsageLimitError",
     "FreeUsageLimitError",
@@ -80,6 +80,8 @@ static const char *const final_words[] = {
     "billing",
     "subscription_sharing_usage_limit_exceeded",
     "asks for a wait of",
+    TCI_NOT_AN_ANSWER,
+    "cannot ask the server:",
 };
 
 static const char *const passing_words[] = {
@@ -173,10 +175,8 @@ static const char *const too_long_words[] = {
 };
 
 static const char *const not_too_long_words[] = {
-    "Throttling error:",
-    "Service unavailable:",
-    "rate limit",
-    "too many requests",
+    TCI_NOT_AN_ANSWER, /* what else is in it is a page of somebody's */
+    "Throttling error:", "Service unavailable:", "rate limit", "too many requests",
 };
 
 bool tci_llm_is_retryable(tc_str error_message)

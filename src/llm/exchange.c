@@ -7,6 +7,8 @@
 #include "llm/llm_int.h"
 
 #include "base/num.h"
+#include "base/plain.h"
+#include "base/utf8.h"
 #include "plat/clock.h"
 #include "plat/env.h"
 #include "plat/fd.h"
@@ -14,7 +16,14 @@
 #include "wire/sse.h"
 #include <curl/curl.h>
 
-enum { ERROR_BODY_MAX = 64 * 1024, CONNECT_MS = 30000, LOOK_MS = 200 };
+enum {
+    ERROR_BODY_MAX = 64 * 1024,
+    CONNECT_MS = 30000,
+    LOOK_MS = 200,
+    TYPE_MAX = 128,  /* of a content type that is told */
+    START_MAX = 512, /* bytes of an answer that are looked at */
+    START_SHOWN = 100
+};
 
 struct tci_lane {
     tci_lane *next;
@@ -104,17 +113,22 @@ typedef struct transfer {
     const tci_exchange *x;
     tci_arena *arena;
     tci_sse sse;
-    tci_buf body; /* of an error */
+    size_t nevents;
+    tci_buf start; /* of the body */
+    tci_buf body;  /* of an error */
+    tci_buf type;  /* of the content, as the server says */
     tci_exchange_end end;
     bool is_stream;
     int64_t heard_ns; /* when the server last sent something */
     int rc;           /* a failure of ours */
     tc_err *err;
+    char why[CURL_ERROR_SIZE]; /* what libcurl says of a failure; may stay empty */
 } transfer;
 
 static int on_event(void *user, tc_str name, tc_str data, tc_err *err)
 {
     transfer *t = user;
+    t->nevents++;
     return t->x->server->on_event(t->x->answer, name, data, err);
 }
 
@@ -168,9 +182,13 @@ static size_t on_header(char *bytes, size_t size, size_t n, void *user)
         t->end = (tci_exchange_end){.should_retry = -1, .retry_after_ms = -1};
         t->end.status = status_of(line);
         t->is_stream = t->end.status >= 200 && t->end.status < 300;
+        tci_buf_clear(&t->type);
     } else if (header_is(line, "content-type", &value)) {
-        if (tci_str_eq_nocase(tci_str_sub(value, 0, 16), TC_STR("application/json")))
-            t->is_stream = false; /* a refusal, whatever its status */
+        tci_buf_clear(&t->type);
+        tci_buf_append_str(&t->type, tci_str_sub(value, 0, TYPE_MAX));
+        if (tci_str_eq_nocase(tci_str_sub(value, 0, 16), TC_STR("application/json")) ||
+            tci_str_eq_nocase(tci_str_sub(value, 0, 9), TC_STR("text/html")))
+            t->is_stream = false; /* a refusal, or no answer at all, whatever its status */
     } else if (header_is(line, "x-should-retry", &value)) {
         t->end.should_retry = tci_str_eq(value, TC_STR("true"))    ? 1
                               : tci_str_eq(value, TC_STR("false")) ? 0
@@ -189,6 +207,8 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *user)
     transfer *t = user;
     tc_str piece = tci_str_of(bytes, size * n);
     t->heard_ns = tci_clock_mono_ns();
+    if (t->start.len < START_MAX)
+        tci_buf_append_str(&t->start, tci_str_sub(piece, 0, START_MAX - t->start.len));
     if (t->is_stream) {
         t->rc = tci_sse_feed(&t->sse, piece, t->err);
         return t->rc < 0 ? 0 : piece.len;
@@ -236,6 +256,7 @@ static void set_up(CURL *easy, const tci_exchange *x, struct curl_slist *headers
     /* Each of these fails only without memory, and then the transfer does. */
     curl_easy_setopt(easy, CURLOPT_URL, x->url);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, t->why);
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L); /* a proxy may ask for it */
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
@@ -309,18 +330,127 @@ static void drive(tci_lane *lane, transfer *t, tc_ctx *ctx, bool has_bell)
     }
 }
 
+/* Failures that the next attempt meets again. */
+static bool is_final(CURLcode code)
+{
+    return code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE ||
+           code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL;
+}
+
+/* "connection error: Failed to connect to localhost port 80 ... (http://localhost/v1/chat/completions)" */
+static void tell_failure(transfer *t, CURLcode code)
+{
+    tci_buf text;
+    tci_buf_init(&text, 16 * 1024);
+    tc_str url = tci_str(t->x->url), why = tci_str(t->why);
+    tci_buf_append_str(&text, is_final(code) ? TC_STR("cannot ask the server: ")
+                                             : TC_STR("connection error: "));
+    tci_plain_put(&text, why.len > 0 ? why : tci_str(curl_easy_strerror(code)), TCI_PLAIN_LINE);
+    tci_buf_append_str(&text, TC_STR(" ("));
+    tci_plain_put(&text, tci_str_sub(url, 0, tci_str_find_byte(url, '?')), TCI_PLAIN_LINE);
+    tci_buf_append_byte(&text, ')');
+    set_failure(t, tci_buf_str(&text));
+    tci_buf_done(&text);
+    if (is_final(code))
+        t->end.should_retry = 0;
+}
+
 static void take_result(tci_lane *lane, transfer *t)
 {
     int left;
     for (CURLMsg *m; (m = curl_multi_info_read(lane->multi, &left)) != NULL;) {
-        if (m->msg != CURLMSG_DONE || m->data.result == CURLE_OK || t->end.failure.len > 0)
-            continue;
-        tci_buf text;
-        tci_buf_init(&text, 1024);
-        tci_buf_printf(&text, "connection error: %s", curl_easy_strerror(m->data.result));
-        set_failure(t, tci_buf_str(&text));
-        tci_buf_done(&text);
+        if (m->msg == CURLMSG_DONE && m->data.result != CURLE_OK && t->end.failure.len == 0)
+            tell_failure(t, m->data.result);
     }
+}
+
+/* ---- what is no answer ---- */
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+/* Does it begin as event streams do: with a field, or a comment? */
+static bool begins_as_stream(tc_str start)
+{
+    static const char *const words[] = {":", "data:", "event:", "id:", "retry:"};
+    if (tci_str_starts(start, TC_STR("\xef\xbb\xbf")))
+        start = tci_str_sub(start, 3, SIZE_MAX);
+    while (start.len > 0 && is_blank(start.ptr[0]))
+        start = tci_str_sub(start, 1, SIZE_MAX);
+    for (size_t i = 0; i < TCI_ARRAY_LEN(words); i++) {
+        if (tci_str_starts(start, tci_str(words[i])))
+            return true;
+    }
+    return start.len == 0;
+}
+
+/* {"error":...}: the server speaks the wire, and refuses. */
+static bool is_refusal(const transfer *t)
+{
+    tci_arena arena;
+    tci_json v;
+    tc_err ignored;
+    tci_arena_init(&arena, 0);
+    bool is = tci_json_parse(tci_buf_str(&t->body), TCI_JSON_DURABLE, &arena, &v, &ignored) == 0 &&
+              tci_json_get(&v, TC_STR("error")) != NULL;
+    tci_arena_done(&arena);
+    return is;
+}
+
+static bool is_foreign(const transfer *t)
+{
+    if (t->end.status < 200 || t->end.status >= 300 || t->end.failure.len > 0 ||
+        t->end.is_cancelled || t->rc < 0)
+        return false;
+    return t->is_stream ? t->nevents == 0 && !begins_as_stream(tci_buf_str(&t->start))
+                        : !is_refusal(t);
+}
+
+/* How the body begins, each run of blanks as one. */
+static tc_str start_of(const transfer *t, char out[START_SHOWN])
+{
+    tc_str all = tci_buf_str(&t->start), shown = {out, 0};
+    for (size_t i = 0; i < all.len && shown.len < START_SHOWN; i++) {
+        bool is_gap = is_blank(all.ptr[i]);
+        if (!is_gap || (shown.len > 0 && out[shown.len - 1] != ' '))
+            out[shown.len++] = is_gap ? ' ' : all.ptr[i];
+    }
+    if (shown.len == START_SHOWN)
+        shown.len -= tci_utf8_cut_tail(shown);
+    return tci_str_trim(shown);
+}
+
+/* One line of it: where it came from, what it was, how it begins. */
+static int describe_foreign(transfer *t, tc_err *err)
+{
+    tci_buf b;
+    char begin[START_SHOWN];
+    tc_str url = tci_str(t->x->url), shown = start_of(t, begin);
+    tci_buf_init(&b, 16 * 1024);
+    tci_buf_append_str(&b, TC_STR(TCI_NOT_AN_ANSWER ": check --base-url; asked was "));
+    tci_plain_put(&b, tci_str_sub(url, 0, tci_str_find_byte(url, '?')), TCI_PLAIN_LINE);
+    tci_buf_printf(&b, ", told was status %ld with ", t->end.status);
+    if (t->type.len > 0) {
+        tci_buf_append_str(&b, TC_STR("content type '"));
+        tci_plain_put(&b, tci_buf_str(&t->type), TCI_PLAIN_LINE);
+        tci_buf_append_str(&b, TC_STR("'"));
+    } else {
+        tci_buf_append_str(&b, TC_STR("no content type"));
+    }
+    if (shown.len > 0) {
+        tci_buf_append_str(&b, TC_STR(", beginning with '"));
+        tci_plain_put(&b, shown, TCI_PLAIN_LINE);
+        tci_buf_append_byte(&b, '\'');
+    } else {
+        tci_buf_append_str(&b, TC_STR(", empty"));
+    }
+    int rc = tci_buf_error(&b, err);
+    if (rc == 0)
+        rc = tci_arena_dup(t->arena, tci_buf_str(&b), &t->end.foreign, err);
+    tci_buf_done(&b);
+    return rc;
 }
 
 static void run(tci_lane *lane, transfer *t, tc_ctx *ctx, struct curl_slist *headers)
@@ -345,6 +475,8 @@ int tci_exchange_run(tci_lanes *lanes, tc_ctx *ctx, const tci_exchange *x, tci_a
     t.end = (tci_exchange_end){.should_retry = -1, .retry_after_ms = -1};
     tci_sse_init(&t.sse, on_event, &t);
     tci_buf_init(&t.body, ERROR_BODY_MAX);
+    tci_buf_init(&t.start, START_MAX);
+    tci_buf_init(&t.type, TYPE_MAX);
     struct curl_slist *headers = NULL;
     tci_lane *lane = NULL;
     int rc = all_headers(x, &headers, err);
@@ -355,6 +487,8 @@ int tci_exchange_run(tci_lanes *lanes, tc_ctx *ctx, const tci_exchange *x, tci_a
         lane_give(lanes, lane);
         rc = t.rc;
     }
+    if (rc == 0 && is_foreign(&t))
+        rc = describe_foreign(&t, err);
     if (rc == 0)
         rc = tci_arena_dup(arena, tci_buf_str(&t.body), &t.end.error_body, err);
     if (rc == 0)
@@ -365,5 +499,7 @@ int tci_exchange_run(tci_lanes *lanes, tc_ctx *ctx, const tci_exchange *x, tci_a
     curl_slist_free_all(headers);
     tci_sse_done(&t.sse);
     tci_buf_done(&t.body);
+    tci_buf_done(&t.start);
+    tci_buf_done(&t.type);
     return rc;
 }

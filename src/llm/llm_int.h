@@ -86,8 +86,8 @@ typedef struct tci_transcript {
     size_t nmessages;
     bool has_calls; /* some assistant called a tool */
 } tci_transcript;
-int tci_transcript_of(const tci_json *messages, tci_arena *arena, tci_transcript *ret,
-                      tc_err *err) TC_CHECKED;
+int tci_transcript_of(const tc_message *messages, size_t nmessages, tci_arena *arena,
+                      tci_transcript *ret, tc_err *err) TC_CHECKED;
 
 /* What stands where an image was that the model cannot see. */
 #define TCI_NO_IMAGE TC_STR("(image omitted: model does not support images)")
@@ -141,10 +141,12 @@ typedef struct tci_exchange {
 } tci_exchange;
 
 /* How it went. status 0: no answer. error_body: the beginning of a body that is no event stream.
- * failure: of the transport, empty when there was none. The rest: headers about repeating, -1 when not sent. */
+ * failure: of the transport, empty when there was none. foreign: what came although all went well, when it is
+ * nothing that a model's server says, in a line that begins with TCI_NOT_AN_ANSWER; else empty. The rest:
+ * headers about repeating, -1 when not sent. */
 typedef struct tci_exchange_end {
     long status;
-    tc_str error_body, failure;
+    tc_str error_body, failure, foreign;
     bool is_cancelled;
     int should_retry;       /* -1, 0, 1 */
     int64_t retry_after_ms; /* -1 */
@@ -165,8 +167,7 @@ void tci_scripts_init(tci_scripts *scripts);
 void tci_scripts_done(tci_scripts *scripts);
 /* A script: see telechir/model.h. */
 int tci_scripted_ask(tci_scripts *scripts, tc_str path, tc_ctx *ctx,
-                     const tc_model_request *request, tci_answer *answer, tci_arena *arena,
-                     tc_err *err) TC_CHECKED;
+                     const tc_model_request *request, tci_answer *answer, tc_err *err) TC_CHECKED;
 
 /* Facts of a model; false when it is not in the catalogue. */
 bool tci_catalogue_find(tc_str provider, tc_str id, tc_model *ret);

@@ -177,18 +177,21 @@ static int ask_server(models *m, tc_ctx *ctx, const tc_model_request *request,
             return 0;
         }
         bool is_fine = end.failure.len == 0 && end.status >= 200 && end.status < 300 &&
-                       end.error_body.len == 0;
+                       end.error_body.len == 0 && end.foreign.len == 0;
         if (is_fine) {
             x->server->on_end(a);
             return 0;
         }
-        int64_t delay = has_begun(a) ? -1 : retry_delay(&end, request, attempt, a);
+        int64_t delay =
+            has_begun(a) || end.foreign.len > 0 ? -1 : retry_delay(&end, request, attempt, a);
         if (delay >= 0 && tci_pause_ms(ctx, NULL, delay))
             continue;
         if (delay >= 0)
             tci_answer_fail(a, "aborted", "the request was aborted");
         else if (end.failure.len > 0)
             tci_answer_fail(a, "error", "%.*s", TC_STR_ARG(end.failure));
+        else if (end.foreign.len > 0)
+            tci_answer_fail(a, "error", "%.*s", TC_STR_ARG(end.foreign));
         else
             fail_by_status(a, &end, arena);
         return 0;
@@ -245,11 +248,9 @@ static int header_lines(const tc_model_request *request, const tci_server *s, tc
 static int build_and_ask(models *m, provider *p, tc_ctx *ctx, const tc_model_request *request,
                          tci_answer *a, tci_arena *arena, tc_err *err)
 {
-    tci_json messages;
     tci_transcript t;
-    if (tci_json_parse(request->messages, TCI_JSON_DURABLE, arena, &messages, err) < 0 ||
-        tci_transcript_of(&messages, arena, &t, err) < 0)
-        return tc_err_wrap(err, "messages");
+    if (tci_transcript_of(request->messages, request->nmessages, arena, &t, err) < 0)
+        return err->code;
     if (p->key_header.len == 0 && m->base_url == NULL) {
         tci_answer_fail(a, "error", "no key for '%s': set %s or name a key file",
                         p->server->provider, p->server->key_variable);
@@ -293,9 +294,8 @@ static int ask(void *user, tc_ctx *ctx, const tc_model_request *request, const t
     tci_buf_init(&b, TCI_BUF_MAX);
     tci_answer_init(&a, &arena, p != NULL ? p->server->api : "scripted", &request->model, sink,
                     now_ms(m));
-    int rc = p != NULL
-                 ? build_and_ask(m, p, ctx, request, &a, &arena, err)
-                 : tci_scripted_ask(&m->scripts, request->model.id, ctx, request, &a, &arena, err);
+    int rc = p != NULL ? build_and_ask(m, p, ctx, request, &a, &arena, err)
+                       : tci_scripted_ask(&m->scripts, request->model.id, ctx, request, &a, err);
     if (rc == TC_E_TOO_BIG) { /* the server's fault, not the caller's */
         tci_answer_fail(&a, "error", "%s", err->msg);
         rc = 0;

@@ -112,16 +112,11 @@ static const tci_json *turns_of(const tci_json *script)
     return turns != NULL && turns->kind == TCI_JSON_ARRAY ? turns : NULL;
 }
 
-static size_t turn_of(const tc_model_request *request, tci_arena *arena)
+static size_t turn_of(const tc_model_request *request)
 {
-    tci_json messages;
-    tc_err ignored;
     size_t n = 0;
-    if (tci_json_parse(request->messages, TCI_JSON_DURABLE, arena, &messages, &ignored) < 0 ||
-        messages.kind != TCI_JSON_ARRAY)
-        return 0;
-    for (uint32_t i = 0; i < messages.count; i++)
-        n += tci_str_eq(tci_role_of(&messages.u.items[i]), TC_STR("assistant")) ? 1 : 0;
+    for (size_t i = 0; i < request->nmessages; i++)
+        n += request->messages[i].role == TC_ROLE_ASSISTANT ? 1 : 0;
     return n;
 }
 
@@ -205,8 +200,7 @@ static int play(tci_answer *a, const tci_json *turn, tc_ctx *ctx, tc_err *err)
 }
 
 int tci_scripted_ask(tci_scripts *scripts, tc_str path, tc_ctx *ctx,
-                     const tc_model_request *request, tci_answer *answer, tci_arena *arena,
-                     tc_err *err)
+                     const tc_model_request *request, tci_answer *answer, tc_err *err)
 {
     tci_script *script;
     tc_err bad;
@@ -216,7 +210,7 @@ int tci_scripted_ask(tci_scripts *scripts, tc_str path, tc_ctx *ctx,
         return 0;
     }
     const tci_json *turns = turns_of(&script->tree);
-    size_t n = turn_of(request, arena);
+    size_t n = turn_of(request);
     int rc = 0;
     if (turns == NULL)
         tci_answer_fail(answer, "error", "the script '%.*s' is not {\"turns\":[...]}",

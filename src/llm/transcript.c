@@ -157,12 +157,18 @@ static bool has_call(const tci_json *message)
     return false;
 }
 
-static int replay(const tci_json *messages, system_state *s, tci_transcript *t, tc_err *err)
+static int replay(const tc_message *messages, size_t nmessages, system_state *s, tci_transcript *t,
+                  tc_err *err)
 {
     size_t tools_cap = 0;
-    for (uint32_t i = 0; i < messages->count; i++) {
-        const tci_json *m = &messages->u.items[i];
-        if (tci_str_eq(tci_role_of(m), TC_STR("system"))) {
+    tci_json *values = tci_arena_items(s->arena, tci_json, nmessages + 1);
+    if (values == NULL)
+        return tci_arena_error(s->arena, err);
+    for (size_t i = 0; i < nmessages; i++) {
+        tci_json *m = &values[i];
+        if (tci_json_parse(messages[i].json, TCI_JSON_DURABLE, s->arena, m, err) < 0)
+            return tc_err_wrap(err, "message %zu", i);
+        if (messages[i].role == TC_ROLE_SYSTEM) {
             join(&s->contents, tci_json_str_member(m, "content"));
             if (replay_sections(s, m, err) < 0 || replay_tools(t, &tools_cap, s->arena, m, err) < 0)
                 return err->code;
@@ -174,17 +180,15 @@ static int replay(const tci_json *messages, system_state *s, tci_transcript *t, 
     return system_text(s, t, err);
 }
 
-int tci_transcript_of(const tci_json *messages, tci_arena *arena, tci_transcript *ret, tc_err *err)
+int tci_transcript_of(const tc_message *messages, size_t nmessages, tci_arena *arena,
+                      tci_transcript *ret, tc_err *err)
 {
-    if (messages->kind != TCI_JSON_ARRAY)
-        return tc_err_set(err, TC_E_INVALID, "messages: not an array");
-    tci_transcript t = {.messages =
-                            tci_arena_items(arena, const tci_json *, (size_t)messages->count + 1)};
+    tci_transcript t = {.messages = tci_arena_items(arena, const tci_json *, nmessages + 1)};
     if (t.messages == NULL)
         return tci_arena_error(arena, err);
     system_state s = {.arena = arena};
     tci_buf_init(&s.contents, TCI_BUF_MAX);
-    int rc = replay(messages, &s, &t, err);
+    int rc = replay(messages, nmessages, &s, &t, err);
     tci_buf_done(&s.contents);
     if (rc == 0)
         *ret = t;

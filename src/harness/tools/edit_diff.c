@@ -86,7 +86,8 @@ static bool is_same_line(const differ *d, size_t old, size_t new)
            has_end(&d->old, old) == has_end(&d->new, new);
 }
 
-/* The line that holds the byte at; the number of lines when it is behind the last. */
+/* The line that holds the byte at, or that a text put there would go on; the number of lines when it is
+ * behind the end of the last. */
 static size_t line_of(const lines *l, size_t at)
 {
     size_t low = 0, high = l->n;
@@ -97,7 +98,7 @@ static size_t line_of(const lines *l, size_t at)
         else
             high = mid;
     }
-    return low;
+    return low == l->n && l->n > 0 && !has_end(l, l->n - 1) ? l->n - 1 : low;
 }
 
 /* ---- runs ---- */

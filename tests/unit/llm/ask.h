@@ -69,9 +69,11 @@ static inline asked ask(const question *q)
     assert_int_equal(a.models->get_model(a.models->user, tci_str(q->provider), TC_STR("test-1"),
                                          a.r, &request.model, &err),
                      0);
-    request.messages = q->messages != NULL ? tci_str(q->messages)
-                                           : TC_STR("[{\"role\":\"user\",\"content\":\"hi\","
-                                                    "\"timestamp\":1}]");
+    tc_str messages = q->messages != NULL
+                          ? tci_str(q->messages)
+                          : TC_STR("[{\"role\":\"user\",\"content\":\"hi\",\"timestamp\":1}]");
+    assert_int_equal(tc_messages_parse(messages, a.r, &request.messages, &request.nmessages, &err),
+                     0);
     request.max_retries = q->max_retries;
     request.reasoning = tci_str(q->reasoning);
     tc_model_sink sink = {.on_event = on_told, .user = &a.told};

@@ -245,7 +245,7 @@ static void the_key_goes_into_its_header_only(void **state)
                                  .key_file = tci_str(path)};
     assert_int_equal(tc_models_open(&options, &models, &err), 0);
     assert_int_equal(tc_result_new(&r, &err), 0);
-    tc_model_request request = {.size = sizeof request, .messages = TC_STR("[]")};
+    tc_model_request request = {.size = sizeof request};
     assert_int_equal(
         models->get_model(models->user, TC_STR("openai"), TC_STR("m"), r, &request.model, &err), 0);
     assert_int_equal(models->ask(models->user, NULL, &request, NULL, r, &message, &err), 0);

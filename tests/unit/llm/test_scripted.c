@@ -17,10 +17,12 @@ static asked play(const char *path, const char *messages)
 {
     asked a = {0};
     tc_err err;
-    tc_model_request request = {.size = sizeof request, .messages = tci_str(messages)};
+    tc_model_request request = {.size = sizeof request};
     tci_buf_init(&a.told.text, TCI_BUF_MAX);
     assert_int_equal(tc_models_open(NULL, &a.models, &err), 0);
     assert_int_equal(tc_result_new(&a.r, &err), 0);
+    assert_int_equal(
+        tc_messages_parse(tci_str(messages), a.r, &request.messages, &request.nmessages, &err), 0);
     assert_int_equal(a.models->get_model(a.models->user, TC_STR("scripted"), tci_str(path), a.r,
                                          &request.model, &err),
                      0);

@@ -87,13 +87,13 @@ static char *copy(tc_str s)
     return text;
 }
 
-static size_t take_step(run_model *m, const tc_model_request *q)
+static size_t take_step(run_model *m, const tc_model_request *q, tc_str messages)
 {
     char options[256];
     tci_mutex_lock(&m->lock);
     size_t n = m->nasked++;
     assert_true(n < RUN_STEPS_MAX);
-    m->requests[n] = copy(q->messages);
+    m->requests[n] = copy(messages);
     (void)snprintf(options, sizeof options, "%.*s %llu %.*s", TC_STR_ARG(q->reasoning),
                    (unsigned long long)q->max_tokens, TC_STR_ARG(q->session_id));
     m->options[n] = copy(tci_str(options));
@@ -214,13 +214,16 @@ static int ask(void *user, tc_ctx *ctx, const tc_model_request *q, const tc_mode
                tc_result *r, tc_str *ret_message, tc_err *err)
 {
     run_model *m = user;
-    size_t n = take_step(m, q);
+    tc_str messages;
+    if (tc_messages_text(q->messages, q->nmessages, r, &messages, err) < 0)
+        return err->code;
+    size_t n = take_step(m, q, messages);
     tci_arena a;
     tci_json v;
     if (n >= m->nsteps && m->decide == NULL)
         return tc_err_set(err, TC_E_INTERNAL, "question %zu was not expected", n + 1);
     const run_step step = m->decide != NULL
-                              ? (run_step){.message = m->decide(m->decide_user, q->messages)}
+                              ? (run_step){.message = m->decide(m->decide_user, messages)}
                               : m->steps[n];
     playing p = {.m = m, .sink = sink, .ctx = ctx, .step = &step};
     tci_arena_init(&a, 0);

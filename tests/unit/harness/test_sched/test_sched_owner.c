@@ -335,11 +335,11 @@ static void aborting_a_conversation_keeps_background_work_unless_asked(void **st
     uint64_t input = queue_input(w, w->root);
     world_resume(w);
     gate_wait(&hold, 2);
-    assert_int_equal(tci_harness_abort_below(w->h, NULL, w->root, false, &err), 0);
+    assert_int_equal(tci_harness_abort_below(w->h, NULL, NULL, w->root, false, &err), 0);
     assert_get(w, ordinary, "/state/outcome/status", "\"aborted\"");
     assert_get(w, background, "/abortRequested", "false");
     assert_submission(w, input, "unanswered");
-    assert_int_equal(tci_harness_abort_below(w->h, NULL, w->root, true, &err), 0);
+    assert_int_equal(tci_harness_abort_below(w->h, NULL, NULL, w->root, true, &err), 0);
     assert_get(w, background, "/state/outcome/status", "\"aborted\"");
 }
 

@@ -315,6 +315,10 @@ static void structured_output_is_checked(void **state)
     assert_text(problem, "Tool t returned no structuredOutput");
     assert_ok(tci_validate_output(TC_STR("t"), TC_STR(""), &v, false, &arena, &problem, &err));
     assert_text(problem, "Tool t returned structuredOutput but declares no structuredOutputSchema");
+    /* It comes to an end, though the schema does not. */
+    schema = "{\"anyOf\":[{\"$ref\":\"#\"},{\"$ref\":\"#\"},{\"not\":{\"$ref\":\"#\"}}]}";
+    assert_ok(tci_validate_output(TC_STR("t"), tci_str(schema), &v, false, &arena, &problem, &err));
+    assert_non_null(strstr(problem.ptr, "asks for too much"));
 }
 
 /* ---- patterns ---- */
@@ -496,6 +500,27 @@ static void changes_are_told_line_by_line(void **state)
     tci_buf_done(&patch);
 }
 
+/* A text put behind it is a change of that line, not a line of its own. */
+static void a_last_line_without_end_is_told_as_changed(void **state)
+{
+    const char *before = "a\nb", *after = "a\nb c";
+    tci_splice splice = {3, 3, TC_STR(" c")};
+    tci_buf diff, patch;
+    uint64_t first;
+    (void)state;
+    tci_buf_init(&diff, TCI_BUF_MAX);
+    tci_buf_init(&patch, TCI_BUF_MAX);
+    assert_ok(tci_edit_diff(tci_str(before), tci_str(after), &splice, 1, TC_STR("f"), &diff, &patch,
+                            &first, &err));
+    assert_int_equal(first, 2);
+    assert_text(tci_buf_str(&diff), " 1 a\n-2 b\n+2 b c");
+    assert_text(tci_buf_str(&patch),
+                "--- f\n+++ f\n@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+b c\n"
+                "\\ No newline at end of file\n");
+    tci_buf_done(&diff);
+    tci_buf_done(&patch);
+}
+
 static void normal_forms(void **state)
 {
     uint32_t out[TCI_SEGMENT_MAX];
@@ -555,6 +580,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(edits_are_refused_with_reasons, set_up, tear_down),
         cmocka_unit_test_setup_teardown(changes_are_told_line_by_line, set_up, tear_down),
+        cmocka_unit_test(a_last_line_without_end_is_told_as_changed),
         cmocka_unit_test(normal_forms),
         cmocka_unit_test_setup_teardown(tools_are_ranked_by_words, set_up, tear_down),
     };

@@ -16,30 +16,27 @@ static int get_model(void *user, tc_str provider, tc_str id, tc_result *r, tc_mo
     return 0;
 }
 
-static size_t count(tc_str s, const char *needle)
+static size_t count_answers(const tc_model_request *request)
 {
     size_t n = 0;
-    for (;;) {
-        size_t at = tci_str_find(s, tci_str(needle));
-        if (at == s.len)
-            return n;
-        n++;
-        s = tci_str_sub(s, at + 1, s.len);
-    }
+    for (size_t i = 0; i < request->nmessages; i++)
+        n += request->messages[i].role == TC_ROLE_ASSISTANT;
+    return n;
 }
 
 static int ask(void *user, tc_ctx *ctx, const tc_model_request *request, const tc_model_sink *sink,
                tc_result *r, tc_str *ret_message, tc_err *err)
 {
     run *me = user;
-    size_t turn = count(request->messages, "\"role\":\"assistant\"");
+    size_t turn = count_answers(request);
     const char *content =
         turn < me->nturns ? me->turns[turn] : "[{\"type\":\"text\",\"text\":\"Done.\"}]";
     (void)ctx;
     (void)sink;
     tci_mutex_lock(&me->lock);
     tc_result_clear(me->last_result);
-    int rc = tc_result_dup(me->last_result, request->messages, &me->last_messages, err);
+    int rc = tc_messages_text(request->messages, request->nmessages, me->last_result,
+                              &me->last_messages, err);
     tci_mutex_unlock(&me->lock);
     if (rc < 0)
         return rc;
