@@ -15,15 +15,12 @@
 
 int agent_folder(cli *c, tc_str *ret, tc_err *err)
 {
-    tc_str base = tci_str(tci_env_get("XDG_DATA_HOME")), home = tci_str(tci_env_get("HOME"));
-    if (base.len > 0 && base.ptr[0] == '/')
-        return tci_arena_printf(&c->arena, ret, err, "%.*s/telechir/sessions", TC_STR_ARG(base));
-    if (home.len == 0 || home.ptr[0] != '/') {
-        (void)tc_err_set(err, TC_E_NOT_FOUND, "no folder for sessions");
-        return tc_err_hint(err, "set HOME or XDG_DATA_HOME, or name the session with --session");
-    }
-    return tci_arena_printf(&c->arena, ret, err, "%.*s/.local/share/telechir/sessions",
-                            TC_STR_ARG(home));
+    tc_str ours;
+    if (cli_our_folder(c, CLI_FOLDER_DATA, &ours, NULL, err) < 0)
+        return err->code == TC_E_NOT_FOUND
+                   ? tc_err_hint(err, "set HOME or XDG_DATA_HOME, or say where the session is")
+                   : err->code;
+    return tci_arena_printf(&c->arena, ret, err, "%.*s/sessions", TC_STR_ARG(ours));
 }
 
 /* A name that sorts by time and that nobody else takes. */
@@ -186,7 +183,10 @@ static int open_models(agent *a)
 static void on_report(void *user, const tc_report *report)
 {
     const agent *a = user;
-    if (report->task_id != 0)
+    if (report->type == TC_REPORT_SESSION_FAILED) /* the command fails of it, and says so */
+        cli_detail(a->c, "%s: %.*s", tc_report_type_name(report->type),
+                   TC_STR_ARG(report->message));
+    else if (report->task_id != 0)
         cli_warn(a->c, "%s: task %llu (%.*s): %.*s", tc_report_type_name(report->type),
                  (unsigned long long)report->task_id, TC_STR_ARG(report->kind),
                  TC_STR_ARG(report->message));
@@ -267,8 +267,12 @@ static int put_model(agent *a, tc_str model, tci_buf *b, bool *first)
     }
     tc_str provider = tci_str_sub(model, 0, slash), id = tci_str_sub(model, slash + 1, model.len);
     tc_model ignored;
-    if (a->models->get_model(a->models->user, provider, id, c->result, &ignored, &c->err) < 0)
-        return c->err.code;
+    int rc = a->models->get_model(a->models->user, provider, id, c->result, &ignored, &c->err);
+    if (rc == TC_E_NOT_FOUND)
+        return tc_err_hint(&c->err, "providers are openai, anthropic and scripted: a server that "
+                                    "speaks the wire of one is reached with --base-url");
+    if (rc < 0)
+        return rc;
     char full[TCI_PATH_MAX];
     if (tci_str_eq(provider, TC_STR("scripted")) && tci_file_realpath(id, full, &id, &c->err) < 0)
         return tc_err_wrap(&c->err, "cannot use the script");
@@ -296,25 +300,43 @@ static int put_system(agent *a, tci_buf *b, bool *first)
     return 0;
 }
 
-static void put_tools(const cli *c, tci_buf *b, bool *first)
+static int no_tool(const agent *a, tc_str name)
 {
-    const char *list = cli_value(c, "tools");
+    tci_buf all;
+    tci_buf_init(&all, TC_ERR_HINT_MAX);
+    for (size_t i = 0; i < AGENT_TOOLS; i++)
+        tci_buf_printf(&all, "%s%.*s", i > 0 ? ", " : "", TC_STR_ARG(a->tools[i].name));
+    (void)tc_err_set(&a->c->err, TC_E_INVALID, "there is no tool '%.*s'", TC_STR_ARG(name));
+    (void)tc_err_hint(&a->c->err, "--tools takes a list of: %.*s", TC_STR_ARG(tci_buf_str(&all)));
+    tci_buf_done(&all);
+    return a->c->err.code;
+}
+
+static int put_tools(const agent *a, tci_buf *b, bool *first)
+{
+    const char *list = cli_value(a->c, "tools");
     tc_str rest = tci_str(list), name;
     bool first_name = true;
     if (list == NULL)
-        return;
+        return 0;
     tci_json_put_key(b, first, TC_STR("tools"));
     tci_buf_append_byte(b, '[');
     while (tci_str_split(&rest, ',', &name)) {
+        bool is_known = false;
         name = tci_str_trim(name);
         if (name.len == 0)
             continue;
+        for (size_t i = 0; i < AGENT_TOOLS; i++)
+            is_known = is_known || tci_str_eq(a->tools[i].name, name);
+        if (!is_known)
+            return no_tool(a, name);
         if (!first_name)
             tci_buf_append_byte(b, ',');
         first_name = false;
         tci_json_put_str(b, name);
     }
     tci_buf_append_byte(b, ']');
+    return 0;
 }
 
 /* --cwd must be a folder over there: the first call would say so otherwise, and the next one too. */
@@ -337,9 +359,9 @@ static int agent_change(agent *a, tci_buf *b, tc_str cwd)
     bool first = true;
     const char *given = cli_value(c, "cwd");
     tci_buf_append_byte(b, '{');
-    if (put_model(a, tci_str(cli_value(c, "model")), b, &first) < 0 || put_system(a, b, &first) < 0)
+    if (put_model(a, tci_str(cli_value(c, "model")), b, &first) < 0 ||
+        put_system(a, b, &first) < 0 || put_tools(a, b, &first) < 0)
         return c->err.code;
-    put_tools(c, b, &first);
     put_text(b, &first, "thinkingLevel", cli_value(c, "thinking"));
     if (given != NULL) {
         tc_call call = cli_call(c);

@@ -117,7 +117,12 @@ typedef struct show {
     size_t nshown;     /* bytes of the message under way that were printed */
     bool is_line_open; /* the last byte printed was no newline */
     bool is_begun;     /* the first snapshot was seen */
-    uint64_t last;     /* the newest entry that was shown, or was there before */
+    bool is_streaming; /* text goes out as it comes */
+    char half[3];      /* the first half of a character, which waits for the other */
+    size_t nhalf;
+    int64_t retry_at_ms; /* when it is asked again what just failed; 0: not */
+    tci_buf failure;     /* why the newest answer failed, if it did and is not asked for again */
+    uint64_t last;       /* the newest entry that was shown, or was there before */
     uint64_t nturns;
     uint64_t settled; /* the prompt that was settled last; 0: none */
 } show;

@@ -13,14 +13,7 @@ enum { FILE_MODE = 0600, FILE_MAX = 16 * 1024 * 1024 };
 
 static int place(cli *c, tc_str *ret_folder, tc_str *ret_path)
 {
-    tc_str base = tci_str(tci_env_get("XDG_STATE_HOME")), home = tci_str(tci_env_get("HOME"));
-    if (base.len == 0 || base.ptr[0] != '/') {
-        if (home.len == 0 || home.ptr[0] != '/')
-            return tc_err_set(&c->err, TC_E_NOT_FOUND, "neither HOME nor XDG_STATE_HOME is set");
-        if (tci_arena_printf(&c->arena, &base, &c->err, "%.*s/.local/state", TC_STR_ARG(home)) < 0)
-            return c->err.code;
-    }
-    if (tci_arena_printf(&c->arena, ret_folder, &c->err, "%.*s/telechir", TC_STR_ARG(base)) < 0)
+    if (cli_our_folder(c, CLI_FOLDER_STATE, ret_folder, NULL, &c->err) < 0)
         return c->err.code;
     return tci_arena_printf(&c->arena, ret_path, &c->err, "%.*s/chat_history",
                             TC_STR_ARG(*ret_folder));

@@ -147,6 +147,8 @@ int cli_write_stdout(tc_str bytes, tc_err *err) TC_CHECKED;
 int cli_write_stderr(tc_str bytes, tc_err *err) TC_CHECKED;
 /* One JSON object, then a newline. */
 bool cli_out_json(cli *c, tci_buf *json);
+/* Lines of JSON; on a terminal with escapes for what would steer it. */
+bool cli_out_lines(cli *c, tc_str json);
 
 /* JSON members: `"key":value` with a comma before all but the first of an object. Text that is not
  * UTF-8 has its bad bytes replaced; _bytes writes "key" as text when it is UTF-8, else
@@ -168,8 +170,23 @@ static inline const char *cli_s(uint64_t n)
 {
     return n == 1 ? "" : "s";
 }
-/* Text of a name for a terminal: control bytes become '?'. */
+/* Text of a name for a terminal, in one line: control characters become '?' (base/plain.h). */
 void cli_put_name(tci_buf *b, tc_str name);
+/* Text of somebody else for standard output: harmless on a terminal (control characters become '?', but
+ * for tabs and ends of lines), elsewhere as it is. UTF-8 in any case. */
+void cli_put_text(tci_buf *b, tc_str text);
+/* A line of it for talk, in the arena; "?" when there is no memory. */
+tc_str cli_plain(tci_arena *a, tc_str text);
+
+/* ---- folders of ours (folders.c) ---- */
+
+typedef enum cli_folder { CLI_FOLDER_CONFIG, CLI_FOLDER_DATA, CLI_FOLDER_STATE } cli_folder;
+/* "$XDG_DATA_HOME/telechir" and the like, in the command's arena; it need not be there. *ret_home: the home
+ * folder when the variable is not set and the folder is below it, else empty; may be NULL. NOT_FOUND when
+ * nothing says where. */
+int cli_our_folder(cli *c, cli_folder which, tc_str *ret, tc_str *ret_home, tc_err *err) TC_CHECKED;
+/* A folder of settings or state, and those above it, for their owner alone. */
+int cli_make_folder(tc_str path, tc_err *err) TC_CHECKED;
 
 /* ---- reaching a target (env.c) ---- */
 

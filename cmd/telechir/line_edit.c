@@ -6,6 +6,7 @@
  * combines with the one in front. */
 #include "line_edit.h"
 
+#include "base/plain.h"
 #include "base/utf8.h"
 #include "plat/fd.h"
 #include "plat/tty.h"
@@ -44,14 +45,6 @@ static size_t width_of(int32_t scalar)
     if (is_in(none, TCI_ARRAY_LEN(none), scalar))
         return 0;
     return is_in(two, TCI_ARRAY_LEN(two), scalar) ? 2 : 1;
-}
-
-/* What would steer the terminal, or turn the line around. */
-static bool is_control(int32_t scalar)
-{
-    return scalar < ' ' || (scalar >= DEL && scalar < 0xa0) ||
-           (scalar >= 0x200e && scalar <= 0x200f) || (scalar >= 0x2028 && scalar <= 0x202e) ||
-           (scalar >= 0x2066 && scalar <= 0x2069);
 }
 
 /* ---- characters of the line ---- */
@@ -159,7 +152,7 @@ static void put_shown(tci_buf *b, int32_t scalar)
     char bytes[4];
     if (scalar == '\n')
         tci_buf_append_str(b, TC_STR("\xe2\x86\xb5")); /* an arrow that turns back */
-    else if (is_control(scalar))
+    else if (tci_plain_is_control(scalar))
         tci_buf_append_byte(b, scalar == '\t' ? ' ' : '?');
     else
         tci_buf_append(b, bytes, tci_utf8_encode((uint32_t)scalar, bytes));

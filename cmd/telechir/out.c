@@ -6,6 +6,7 @@
 
 #include "base/base64.h"
 #include "base/num.h"
+#include "base/plain.h"
 #include "base/rfc3339.h"
 #include "base/utf8.h"
 #include "plat/fd.h"
@@ -21,11 +22,17 @@ static void TC_PRINTF(1, 0) say_line(const char *fmt, va_list ap)
 {
     char line[LINE_MAX];
     (void)vsnprintf(line, sizeof line, fmt, ap); /* too long a line is cut */
+    tc_str text = tci_str(line);
+    text.len -= tci_utf8_cut_tail(text);
+    for (size_t i = 0; i < text.len; i++)
+        if (line[i] == '\n' || line[i] == '\t')
+            line[i] = ' ';
     /* Names and messages come from other machines: they may not steer a terminal, nor forge a line. */
-    for (char *p = line; *p != '\0'; p++)
-        if (((unsigned char)*p < ' ' && *p != '\t') || *p == 0x7f)
-            *p = *p == '\n' ? ' ' : '?';
-    (void)fprintf(stderr, "telechir: %s\n", line);
+    tci_buf plain;
+    tci_buf_init(&plain, (size_t)LINE_MAX * 4);
+    tci_plain_put(&plain, text, TCI_PLAIN_LINE);
+    (void)fprintf(stderr, "telechir: %.*s\n", (int)plain.len, plain.ptr);
+    tci_buf_done(&plain);
 }
 
 void cli_say(const cli *c, const char *fmt, ...)
@@ -128,34 +135,38 @@ bool cli_outf(cli *c, const char *fmt, ...)
     return cli_out(c, tci_str_of(line, len < sizeof line ? len : sizeof line - 1));
 }
 
+bool cli_out_lines(cli *c, tc_str json)
+{
+    if (!tci_fd_is_terminal(FD_OUT))
+        return cli_out(c, json);
+    tci_buf plain;
+    tci_buf_init(&plain, TCI_BUF_MAX);
+    tci_plain_put(&plain, json, TCI_PLAIN_JSON);
+    bool ok = tci_buf_error(&plain, &c->err) == 0 && cli_out(c, tci_buf_str(&plain));
+    tci_buf_done(&plain);
+    return ok;
+}
+
 bool cli_out_json(cli *c, tci_buf *json)
 {
     tci_buf_append_byte(json, '\n');
     if (tci_buf_error(json, &c->err) < 0)
         return false;
-    return cli_out(c, tci_buf_str(json));
+    return cli_out_lines(c, tci_buf_str(json));
 }
 
 /* ---- JSON ---- */
 
-/* Bad bytes become the replacement character. */
+/* What is no UTF-8 becomes the replacement character. */
 static void put_text(tci_buf *b, tc_str s)
 {
-    size_t good = tci_utf8_valid_prefix(s);
-    if (good == s.len) {
+    if (tci_utf8_is_valid(s)) {
         tci_json_put_str(b, s);
         return;
     }
     tci_buf clean;
     tci_buf_init(&clean, TCI_BUF_MAX);
-    while (s.len > 0) {
-        good = tci_utf8_valid_prefix(s);
-        tci_buf_append(&clean, s.ptr, good);
-        if (good == s.len)
-            break;
-        tci_buf_append_str(&clean, TC_STR("\xEF\xBF\xBD"));
-        s = tci_str_sub(s, good + 1, SIZE_MAX);
-    }
+    tci_plain_put(&clean, s, TCI_PLAIN_UTF8);
     tci_json_put_str(b, tci_buf_str(&clean));
     tci_buf_done(&clean);
 }
@@ -362,9 +373,24 @@ int cli_usage(cli *c, const char *fmt, ...)
 
 void cli_put_name(tci_buf *b, tc_str name)
 {
-    enum { SPACE = 0x20, DEL = 0x7f };
-    for (size_t i = 0; i < name.len; i++) {
-        unsigned char ch = (unsigned char)name.ptr[i];
-        tci_buf_append_byte(b, ch < SPACE || ch == DEL ? '?' : name.ptr[i]);
-    }
+    tci_plain_put(b, name, TCI_PLAIN_LINE);
+}
+
+void cli_put_text(tci_buf *b, tc_str text)
+{
+    tci_plain_put(b, text, tci_fd_is_terminal(FD_OUT) ? TCI_PLAIN_TEXT : TCI_PLAIN_UTF8);
+}
+
+tc_str cli_plain(tci_arena *a, tc_str text)
+{
+    tci_buf b;
+    tc_str line;
+    tc_err ignored;
+    tci_buf_init(&b, TCI_BUF_MAX);
+    tci_plain_put(&b, text, TCI_PLAIN_LINE);
+    int rc = tci_buf_error(&b, &ignored);
+    if (rc == 0)
+        rc = tci_arena_dup(a, tci_buf_str(&b), &line, &ignored);
+    tci_buf_done(&b);
+    return rc < 0 ? TC_STR("?") : line;
 }

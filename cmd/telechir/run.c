@@ -151,6 +151,7 @@ static int conclude(agent *a, uint64_t submission, tc_submission *sub)
     tc_str why = {NULL, 0};
     if (sub->detail.len > 0 && tc_json_parse(c->result, sub->detail, &detail, &c->err) == 0)
         (void)tc_json_as_str(detail, &why);
+    why = cli_plain(&c->arena, why);
     (void)tc_err_set(&c->err, TC_E_IO, "the prompt was not answered: %.*s%s%.*s",
                      TC_STR_ARG(sub->reason), why.len > 0 ? ": " : "", TC_STR_ARG(why));
     return tc_err_hint(&c->err, "the session is whole; `telechir sessions show %.*s` shows it",
@@ -174,6 +175,27 @@ static int retry_parked(agent *a)
             return c->err.code;
     }
     return 0;
+}
+
+/* A session that can no longer be written has stopped everything: what to do about that. */
+static void refer_failed(agent *a, bool is_asked)
+{
+    tc_err cause;
+    if (!tc_durable_failure(agent_session(a), &cause))
+        return;
+    const char *first = cause.code == TC_E_NO_SPACE ? "free some space, then "
+                        : cause.code == TC_E_IO     ? "see to the disk, then "
+                                                    : "";
+    if (cause.code == TC_E_NO_SPACE)
+        (void)tc_err_wrap(&a->c->err, "there is no room left for session '%.*s'",
+                          TC_STR_ARG(a->path));
+    if (is_asked)
+        (void)tc_err_hint(&a->c->err,
+                          "%s`telechir run --session %.*s` goes on; what was told is in the "
+                          "session, and nothing was begun that is not",
+                          first, TC_STR_ARG(a->path));
+    else
+        (void)tc_err_hint(&a->c->err, "%sask again: the prompt is not in the session", first);
 }
 
 int agent_run(agent *a, tc_str prompt, uint64_t max_turns)
@@ -203,10 +225,14 @@ int agent_run(agent *a, tc_str prompt, uint64_t max_turns)
     if (rc == 0)
         rc = show_end(&s);
     tc_submission sub = {0};
+    if (rc < 0)
+        refer_failed(a, prompt.len == 0 || submission != 0);
     tc_err why = c->err;
     if (rc == 0) {
         rc = conclude(a, submission != 0 ? submission : s.settled, &sub);
         why = c->err;
+        if (rc == 0 && s.failure.len > 0) /* of something that nobody asked for just now */
+            cli_say(c, "the model failed: %.*s", TC_STR_ARG(tci_buf_str(&s.failure)));
     }
     if (c->is_json && put_end(a, sub.id != 0 ? &sub : NULL, rc < 0 ? &why : NULL) < 0 && rc == 0)
         rc = c->err.code;

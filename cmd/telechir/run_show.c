@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What an agent does, shown as it happens: the answer's text on standard output, a line for each tool call
- * on standard error, or every event as JSON. Leaves when to stop to run.c. The main thread. Invariant:
- * every byte of an answer is printed once, whether it came in pieces or whole. */
+ * on standard error, or every event as JSON. Leaves when to stop to run.c. The main thread. Invariants:
+ * every byte of an answer is printed once, whether it came in pieces or whole; what goes into a file or a
+ * pipe is text of answers that were not given up, and so comes an answer at a time; a person at a terminal sees it
+ * as it comes, and is told when it is asked for again. */
 #include "agent.h"
 
+#include "base/num.h"
+#include "plat/clock.h"
+#include "plat/fd.h"
 #include <stdio.h>
+
+enum { FD_OUT = 1, SURROGATE_BYTES = 3 };
 
 /* What is said of a call: kept from its start to its end. */
 typedef struct call {
@@ -16,6 +23,8 @@ int show_init(show *s, const agent *a)
 {
     uint64_t seed = 0;
     *s = (show){.c = a->c, .a = a};
+    s->is_streaming = tci_fd_is_terminal(FD_OUT) && !a->c->is_quiet;
+    tci_buf_init(&s->failure, TCI_BUF_MAX);
     tci_arena_init(&s->arena, 0);
     tci_map_init(&s->calls, seed);
     return 0;
@@ -24,20 +33,59 @@ int show_init(show *s, const agent *a)
 void show_done(show *s)
 {
     tci_map_done(&s->calls);
+    tci_buf_done(&s->failure);
     tci_arena_done(&s->arena);
 }
 
-static int print(show *s, tc_str text)
+static int print_plain(show *s, tc_str text)
 {
+    tci_buf b;
     if (text.len == 0)
         return 0;
     s->is_line_open = text.ptr[text.len - 1] != '\n';
-    return cli_out(s->c, text) ? 0 : s->c->err.code;
+    tci_buf_init(&b, TCI_BUF_MAX);
+    cli_put_text(&b, text);
+    int rc = tci_buf_error(&b, &s->c->err);
+    if (rc == 0 && !cli_out(s->c, tci_buf_str(&b)))
+        rc = s->c->err.code;
+    tci_buf_done(&b);
+    return rc;
+}
+
+/* The first half of a pair of surrogates, at the end of what came so far. */
+static bool ends_in_half(tc_str text)
+{
+    tc_str end = tci_str_sub(text, text.len - tci_min_size(text.len, SURROGATE_BYTES), SIZE_MAX);
+    return end.len == SURROGATE_BYTES && (unsigned char)end.ptr[0] == 0xed &&
+           (unsigned char)end.ptr[1] >= 0xa0 && (unsigned char)end.ptr[1] < 0xb0;
+}
+
+/* Pieces may end between the halves of a character: the first one waits for the other. */
+static int print(show *s, tc_str text)
+{
+    tci_buf whole;
+    if (text.len == 0)
+        return 0;
+    tci_buf_init(&whole, TCI_BUF_MAX);
+    tci_buf_append(&whole, s->half, s->nhalf);
+    tci_buf_append_str(&whole, text);
+    int rc = tci_buf_error(&whole, &s->c->err);
+    s->nhalf = rc == 0 && ends_in_half(tci_buf_str(&whole)) ? SURROGATE_BYTES : 0;
+    if (s->nhalf > 0)
+        memcpy(s->half, whole.ptr + whole.len - s->nhalf, s->nhalf);
+    if (rc == 0)
+        rc = print_plain(s, tci_str_of(whole.ptr, whole.len - s->nhalf));
+    tci_buf_done(&whole);
+    return rc;
 }
 
 int show_end(show *s)
 {
-    return s->is_line_open ? print(s, TC_STR("\n")) : 0;
+    size_t nhalf = s->nhalf; /* it stays alone */
+    s->nhalf = 0;
+    if (nhalf > 0 && print_plain(s, tci_str_of(s->half, nhalf)) < 0)
+        return s->c->err.code;
+    return s->is_line_open ? print_plain(s, TC_STR("\n")) : 0;
 }
 
 /* ---- the answer ---- */
@@ -65,6 +113,8 @@ static int print_rest(show *s, const tc_json *message)
 
 static int on_update(show *s, const tc_json *event)
 {
+    if (!s->is_streaming)
+        return 0;
     const tc_json *changes = tc_json_get(event, TC_STR("changes"));
     for (size_t i = 0; i < tc_json_count(changes); i++) {
         const tc_json *change = tc_json_item(changes, i);
@@ -97,7 +147,8 @@ static int on_message_start(show *s, const tc_json *event)
     if (!is_answer(message))
         return 0;
     s->nshown = 0;
-    return print_rest(s, message);
+    tci_buf_clear(&s->failure);
+    return s->is_streaming ? print_rest(s, message) : 0;
 }
 
 static uint64_t id_of(const tc_json *record, const char *key)
@@ -124,20 +175,50 @@ static size_t ncalls_of(const tc_json *message)
     return n;
 }
 
+/* It failed, or was ended: what there is of it is no answer. */
+static bool is_given_up(const tc_json *message)
+{
+    tc_str stop = tci_json_str_member(message, "stopReason");
+    return tci_str_eq(stop, TC_STR("error")) || tci_str_eq(stop, TC_STR("aborted"));
+}
+
+/* The whole answer, or what is not yet shown of it. Its text on a terminal is followed by what became of it. */
+static int print_answer(show *s, const tc_json *message)
+{
+    size_t nshown = 0;
+    if (s->is_streaming || !is_given_up(message)) {
+        if (print_rest(s, message) < 0 || show_end(s) < 0)
+            return s->c->err.code;
+        nshown = s->nshown;
+    }
+    s->nshown = 0;
+    if (!tci_str_eq(tci_json_str_member(message, "stopReason"), TC_STR("error")))
+        return 0;
+    tc_str why = cli_plain(&s->arena, tci_json_str_member(message, "errorMessage"));
+    const char *what = nshown > 0 ? "the answer above broke off" : "the model failed";
+    if (s->retry_at_ms != 0) {
+        tci_instant now = tci_clock_now();
+        int64_t left = s->retry_at_ms - now.sec * 1000 - now.nsec / 1000000;
+        cli_say(s->c, "%s: %.*s; asking again in %lld s, from the start", what, TC_STR_ARG(why),
+                left > 0 ? (long long)(left + 999) / 1000 : 0);
+        s->retry_at_ms = 0;
+        return 0;
+    }
+    tci_buf_clear(&s->failure); /* told at the end, once */
+    tci_buf_append_str(&s->failure, why);
+    return 0;
+}
+
 static int on_message_end(show *s, const tc_json *event)
 {
     const tc_json *message = message_of(event);
     note_entry(s, tc_json_get(event, TC_STR("entry")));
     if (!is_answer(message))
         return 0;
-    if (print_rest(s, message) < 0 || show_end(s) < 0)
+    if (print_answer(s, message) < 0)
         return s->c->err.code;
-    s->nshown = 0;
-    tc_str stop = tci_json_str_member(message, "stopReason"),
-           why = tci_json_str_member(message, "errorMessage");
-    if (tci_str_eq(stop, TC_STR("error")))
-        cli_say(s->c, "the model failed: %.*s", TC_STR_ARG(why));
-    else if (tci_str_eq(stop, TC_STR("length")))
+    tc_str stop = tci_json_str_member(message, "stopReason");
+    if (tci_str_eq(stop, TC_STR("length")))
         cli_say(s->c, "the answer was cut at its maximum length");
     size_t ncalls = ncalls_of(message);
     if (ncalls > 0 && !tci_str_eq(stop, TC_STR("toolUse")))
@@ -148,20 +229,23 @@ static int on_message_end(show *s, const tc_json *event)
 
 /* ---- tools ---- */
 
-/* The arguments of a call in one line: the value of its only, or first, text member, else JSON. */
+/* The arguments of a call in one line: the value of the first member that is text, else JSON. */
 static int short_arguments(show *s, const tc_json *args, tc_str *ret)
 {
     enum { SHOWN = 100 };
     tc_str text = {NULL, 0}, key;
     tc_err *err = &s->c->err;
-    const tc_json *first = tc_json_member(args, 0, &key);
-    if (!tc_json_as_str(first, &text) && tc_json_text(args, s->c->result, &text, err) < 0)
+    bool is_text = false;
+    for (size_t i = 0; !is_text && i < tc_json_count(args); i++)
+        is_text = tc_json_as_str(tc_json_member(args, i, &key), &text);
+    if (!is_text && tc_json_text(args, s->c->result, &text, err) < 0)
         return err->code;
     bool is_long = text.len > SHOWN || tci_str_find_byte(text, '\n') < text.len;
     text = tci_str_sub(text, 0, tci_str_find_byte(text, '\n'));
     while (text.len > SHOWN || (text.len > 0 && is_long && text.len == SHOWN &&
                                 ((unsigned char)text.ptr[text.len - 1] & 0x80) != 0))
         text.len--;
+    text = cli_plain(&s->arena, text);
     return tci_arena_printf(&s->arena, ret, err, "%.*s%s", TC_STR_ARG(text), is_long ? "..." : "");
 }
 
@@ -173,9 +257,9 @@ static int note_call(show *s, tc_str call_id, tc_str name, const tc_json *args, 
     if (k == NULL)
         return tci_arena_error(&s->arena, err);
     if (tci_arena_dup(&s->arena, call_id, &id, err) < 0 ||
-        tci_arena_dup(&s->arena, name, &k->name, err) < 0 ||
         short_arguments(s, args, &k->arguments) < 0)
         return err->code;
+    k->name = cli_plain(&s->arena, name);
     (void)tci_map_remove(&s->calls, id); /* ids may come again */
     if (ret != NULL)
         *ret = k;
@@ -221,14 +305,20 @@ bool agent_was_cut(const tc_json *entry)
     return false;
 }
 
-/* What the device knows of the changes that a call made before it was cut off. */
-static void say_receipts(const show *s, const tc_json *entry)
+/* What the device knows of the changes that a call made before it was cut off, and where output is that was
+ * too long to be kept whole: nobody but the target's owner removes it (docs/sessions.md). */
+static void say_remarks(show *s, const tc_json *entry, tc_str on)
 {
     const tc_json *list = tc_json_find(entry, "/data/diagnostics");
     for (size_t i = 0; i < tc_json_count(list); i++) {
         const tc_json *item = tc_json_item(list, i);
-        if (tci_str_eq(tci_json_str_member(item, "code"), TC_STR("operation")))
-            cli_say(s->c, "  %.*s", TC_STR_ARG(tci_json_str_member(item, "message")));
+        tc_str code = tci_json_str_member(item, "code"),
+               message = cli_plain(&s->arena, tci_json_str_member(item, "message"));
+        if (tci_str_eq(code, TC_STR("operation")))
+            cli_say(s->c, "  %.*s", TC_STR_ARG(message));
+        else if (tci_str_eq(code, TC_STR("full_output")))
+            cli_say(s->c, "  %.*s (on %.*s, where it stays until it is removed)",
+                    TC_STR_ARG(message), TC_STR_ARG(on));
     }
 }
 
@@ -240,7 +330,9 @@ static int show_result(show *s, const tc_json *entry)
     bool is_error = false, was_cut = agent_was_cut(entry);
     int64_t ms = -1;
     char took[32] = "";
-    tc_str name = k != NULL ? k->name : tci_json_str_member(result, "toolName"), on = s->a->on;
+    tc_str name =
+               k != NULL ? k->name : cli_plain(&s->arena, tci_json_str_member(result, "toolName")),
+           on = s->a->on;
     (void)tc_json_as_bool(tc_json_get(result, TC_STR("isError")), &is_error);
     if (tc_json_as_i64(tc_json_get(result, TC_STR("durationMs")), &ms))
         (void)snprintf(took, sizeof took, ", %lld.%lld s", (long long)ms / 1000,
@@ -250,12 +342,12 @@ static int show_result(show *s, const tc_json *entry)
     if (show_end(s) < 0)
         return s->c->err.code;
     tc_str word = was_cut    ? TC_STR("interrupted, may have partly run")
-                  : is_error ? reason_of(result)
+                  : is_error ? cli_plain(&s->arena, reason_of(result))
                              : TC_STR("ok");
     cli_say(s->c, "%.*s%s%.*s  [%.*s%s: %.*s]", TC_STR_ARG(name), k != NULL ? " " : "",
             k != NULL ? (int)k->arguments.len : 0, k != NULL ? k->arguments.ptr : "",
             TC_STR_ARG(on), took, TC_STR_ARG(word));
-    say_receipts(s, entry);
+    say_remarks(s, entry, on);
     return 0;
 }
 
@@ -289,10 +381,7 @@ static int show_missed(show *s, const tc_json *entry)
     if (!is_answer(message))
         return 0;
     s->nturns++;
-    if (note_calls(s, message) < 0 || print_rest(s, message) < 0 || show_end(s) < 0)
-        return s->c->err.code;
-    s->nshown = 0;
-    return 0;
+    return note_calls(s, message) < 0 ? s->c->err.code : print_answer(s, message);
 }
 
 static int on_snapshot(show *s, const tc_json *event)
@@ -332,8 +421,8 @@ static int on_turn_start(show *s, const tc_json *event)
 
 static int on_retry(show *s, const tc_json *event)
 {
-    cli_say(s->c, "trying again soon: %.*s",
-            TC_STR_ARG(tci_json_str_member(event, "errorMessage")));
+    /* The message that failed comes next, and is told with it. */
+    (void)tc_json_as_i64(tc_json_get(event, TC_STR("at")), &s->retry_at_ms);
     return 0;
 }
 
@@ -357,8 +446,9 @@ static int on_submission(show *s, const tc_json *event)
 
 static int on_task_failed(show *s, const tc_json *event)
 {
-    cli_say(s->c, "task %.*s failed: %.*s", TC_STR_ARG(tci_json_str_member(event, "kind")),
-            TC_STR_ARG(tci_json_str_member(event, "message")));
+    cli_say(s->c, "task %.*s failed: %.*s",
+            TC_STR_ARG(cli_plain(&s->arena, tci_json_str_member(event, "kind"))),
+            TC_STR_ARG(cli_plain(&s->arena, tci_json_str_member(event, "message"))));
     return 0;
 }
 

@@ -83,8 +83,9 @@ static int put_listed(cli *c, tc_str folder, tc_str name, const tci_file_stat *s
         tci_buf_done(&path);
     } else {
         size_t len = tci_rfc3339_text((tci_instant){.sec = st->modified.sec}, when);
-        tci_buf_printf(&b, "%.*s  %10llu  %.*s/", (int)len, when, (unsigned long long)st->size,
-                       TC_STR_ARG(folder));
+        tci_buf_printf(&b, "%.*s  %10llu  ", (int)len, when, (unsigned long long)st->size);
+        cli_put_name(&b, folder);
+        tci_buf_append_byte(&b, '/');
         cli_put_name(&b, name);
     }
     tci_buf_append_byte(&b, '\n');
@@ -141,6 +142,7 @@ static void on_damage(void *user, const tci_damage *damage)
         cli_put_name(&b, damage->where);
         tci_buf_append_str(&b, TC_STR(": "));
         cli_put_name(&b, damage->what);
+        tci_buf_append_str(&b, damage->is_lost ? TC_STR(" (lost)") : TC_STR(""));
     }
     tci_buf_append_byte(&b, '\n');
     (void)cli_out(c, tci_buf_str(&b)); /* what follows says whether it could be written */
@@ -157,6 +159,9 @@ static int put_report(cli *c, const tci_check_report *report, tc_str aside)
         cli_json_u64(&b, &first, "records", report->nrecords);
         cli_json_u64(&b, &first, "commits", report->ncommits);
         cli_json_u64(&b, &first, "damaged", report->ndamaged);
+        cli_json_u64(&b, &first, "lost", report->nlost);
+        cli_json_u64(&b, &first, "unfinished", report->ntails);
+        cli_json_bool(&b, &first, "readable", !report->is_unreadable);
         if (aside.len > 0)
             cli_json_bytes(&b, &first, "aside", aside);
         tci_buf_append_byte(&b, '}');
@@ -175,6 +180,35 @@ static int put_report(cli *c, const tci_check_report *report, tc_str aside)
     return rc;
 }
 
+/* What repair can do about it, which depends on what is damaged. */
+static int advise(cli *c, const tci_check_report *report)
+{
+    const char *path = c->args[1];
+    unsigned long long nlost = report->nlost, nsound = report->nrecords;
+    if (report->ntails == report->ndamaged) {
+        cli_say(c, "what did not become a commit is no damage: the next run takes it away");
+        return 0;
+    }
+    if (report->is_unreadable) {
+        (void)tc_err_set(&c->err, TC_E_INTEGRITY, "nothing of '%s' can be read as a session", path);
+        return tc_err_hint(&c->err, "repair cannot help here: put a copy in its place");
+    }
+    if (nlost == 0) {
+        (void)tc_err_set(&c->err, TC_E_INTEGRITY, "'%s' is damaged; no record is lost", path);
+        return tc_err_hint(&c->err, "telechir sessions repair %s mends it", path);
+    }
+    (void)tc_err_set(&c->err, TC_E_INTEGRITY, "'%s' is damaged: %llu record%s lost", path, nlost,
+                     nlost == 1 ? " is" : "s are");
+    if (nsound == 0)
+        return tc_err_hint(&c->err,
+                           "nothing sound is left, so repair would make an empty session: put a "
+                           "copy in its place if there is one");
+    return tc_err_hint(&c->err,
+                       "telechir sessions repair %s keeps the %llu sound record%s and sets the "
+                       "rest aside; only a copy has what is lost",
+                       path, nsound, cli_s(nsound));
+}
+
 static int check(cli *c)
 {
     tci_check_report report;
@@ -182,10 +216,7 @@ static int check(cli *c)
     if (tci_store_check(path, on_damage, c, &report, &c->err) < 0 ||
         put_report(c, &report, none) < 0)
         return c->err.code;
-    if (report.ndamaged == 0)
-        return 0;
-    (void)tc_err_set(&c->err, TC_E_INTEGRITY, "'%s' is damaged", c->args[1]);
-    return tc_err_hint(&c->err, "telechir sessions repair %s keeps every sound record", c->args[1]);
+    return report.ndamaged > 0 ? advise(c, &report) : 0;
 }
 
 static int repair(cli *c)
@@ -233,6 +264,11 @@ static int fork_conversation(cli *c)
         rc = fork_at(c, &a, conversation, &at);
     if (rc == 0)
         rc = tc_conversation_fork(a.harness, c->ctx, conversation, at, &options, &id, &c->err);
+    if (rc == TC_E_NOT_FOUND || rc == TC_E_INVALID)
+        (void)tc_err_hint(&c->err,
+                          "`telechir sessions dump %s` begins with its conversations; `show` has "
+                          "the number of each entry",
+                          c->args[1]);
     tc_err why = c->err;
     agent_close(&a);
     c->err = why;

@@ -22,7 +22,7 @@ static int flush(dump *d, size_t more_than)
         return d->c->err.code;
     if (d->out.len <= more_than)
         return 0;
-    bool ok = cli_out(d->c, tci_buf_str(&d->out));
+    bool ok = cli_out_lines(d->c, tci_buf_str(&d->out));
     tci_buf_clear(&d->out);
     return ok ? 0 : d->c->err.code;
 }

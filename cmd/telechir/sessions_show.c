@@ -26,18 +26,7 @@ typedef struct view {
 /* Text of somebody else: it may not steer a terminal. */
 static void put_text(view *v, tc_str text)
 {
-    if (v->form == FORM_MARKDOWN) {
-        tci_buf_append_str(&v->out, text);
-        return;
-    }
-    tc_str line;
-    bool first = true;
-    while (tci_str_split(&text, '\n', &line)) {
-        if (!first)
-            tci_buf_append_byte(&v->out, '\n');
-        first = false;
-        cli_put_name(&v->out, line);
-    }
+    cli_put_text(&v->out, text);
 }
 
 static void put_heading(view *v, const char *who, uint64_t id)
@@ -52,10 +41,15 @@ static void put_call(view *v, const tci_json *block)
 {
     const tci_json *arguments = tci_json_get(block, TC_STR("arguments"));
     tci_buf_append_str(&v->out, v->form == FORM_MARKDOWN ? TC_STR("- call `") : TC_STR("* "));
-    put_text(v, tci_json_str_member(block, "name"));
+    cli_put_name(&v->out, tci_json_str_member(block, "name"));
     tci_buf_append_byte(&v->out, ' ');
-    if (arguments != NULL)
-        tci_json_put(&v->out, arguments, TCI_JSON_AS_IS);
+    if (arguments != NULL) {
+        tci_buf json;
+        tci_buf_init(&json, TCI_BUF_MAX);
+        tci_json_put(&json, arguments, TCI_JSON_AS_IS);
+        put_text(v, tci_buf_str(&json)); /* no memory: what is shown is cut */
+        tci_buf_done(&json);
+    }
     if (v->form == FORM_MARKDOWN)
         tci_buf_append_byte(&v->out, '`');
     tci_buf_append_byte(&v->out, '\n');
@@ -294,7 +288,8 @@ static int show_entries(view *v, uint64_t conversation)
             rc = put_entry(v, &items[i]);
         if (rc == 0)
             rc = tci_buf_error(&v->out, &c->err);
-        if (rc == 0 && !cli_out(c, tci_buf_str(&v->out)))
+        if (rc == 0 && !(v->form == FORM_JSON ? cli_out_lines(c, tci_buf_str(&v->out))
+                                              : cli_out(c, tci_buf_str(&v->out))))
             rc = c->err.code;
         if (rc < 0)
             return rc;
@@ -352,6 +347,9 @@ static int show_as(cli *c, const char *path, form as)
     int rc = read_memory(&v);
     if (rc == 0)
         rc = show_entries(&v, conversation);
+    if (rc == TC_E_NOT_FOUND)
+        (void)tc_err_hint(&c->err, "`telechir sessions dump %s` begins with its conversations",
+                          path);
     if (rc == 0 && as == FORM_TEXT)
         rc = show_live(&v);
     tci_tree_done(&v.memory);

@@ -41,9 +41,6 @@ void cli_explain_reach(cli *c, const cli_target *t);
 /* The working folder of this process, absolute; in the command's arena. */
 int cli_here(cli *c, tc_str *ret, tc_err *err) TC_CHECKED;
 
-/* A folder of settings or state, and those above it, for their owner alone (target_store.c). */
-int cli_make_folder(tc_str path, tc_err *err) TC_CHECKED;
-
 /* `telechir target check` (target_check.c). */
 int cli_target_look(cli *c);
 

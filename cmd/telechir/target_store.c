@@ -25,39 +25,14 @@ typedef struct store {
 
 static int store_paths(cli *c, store *ret, tc_err *err)
 {
-    tc_str base = tci_str(tci_env_get("XDG_CONFIG_HOME"));
-    tc_str home = tci_str(tci_env_get("HOME"));
     tci_arena *a = &c->arena;
-    int rc = 0;
     *ret = (store){0};
-    if (base.len == 0 || base.ptr[0] != '/') {
-        if (home.len == 0 || home.ptr[0] != '/') {
-            tc_err_set(err, TC_E_NOT_FOUND, "no folder for saved targets");
-            return tc_err_hint(err, "set HOME or XDG_CONFIG_HOME");
-        }
-        ret->home = home;
-        rc = tci_arena_printf(a, &base, err, "%.*s/.config", TC_STR_ARG(home));
-    }
-    if (rc == 0)
-        rc = tci_arena_printf(a, &ret->folder, err, "%.*s/telechir", TC_STR_ARG(base));
+    int rc = cli_our_folder(c, CLI_FOLDER_CONFIG, &ret->folder, &ret->home, err);
     if (rc == 0)
         rc = tci_arena_printf(a, &ret->file, err, "%.*s/targets.json", TC_STR_ARG(ret->folder));
     if (rc == 0)
         rc = tci_arena_printf(a, &ret->lock, err, "%.*s.lock", TC_STR_ARG(ret->file));
     return rc;
-}
-
-int cli_make_folder(tc_str path, tc_err *err)
-{
-    tci_file_stat st;
-    if (tci_file_stat_at(TCI_FILE_CWD, path, true, &st, err) == 0)
-        return 0;
-    tc_str parent, name;
-    tci_path_split(path, &parent, &name);
-    int rc = parent.len > 1 ? cli_make_folder(parent, err) : 0;
-    if (rc == 0)
-        rc = tci_file_mkdir(TCI_FILE_CWD, path, FOLDER_MODE, err);
-    return rc == TC_E_CONFLICT ? 0 : rc; /* somebody else was faster */
 }
 
 /* A home that is not there is not made. */

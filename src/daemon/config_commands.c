@@ -32,15 +32,6 @@ static const tci_json *list_of(const tci_json *v, const char *name)
     return list != NULL && list->count > 0 ? list : NULL;
 }
 
-static tc_str text_of(const tci_json *v, const char *name)
-{
-    tc_str text = TC_STR("");
-    const tci_json *member = tci_json_get(v, tci_str(name));
-    if (member != NULL)
-        (void)tci_json_as_str(member, &text); /* checked before */
-    return text;
-}
-
 /* ---- roots ---- */
 
 static bool has_root(const tc_str *roots, size_t n, tc_str path)
@@ -201,7 +192,8 @@ static int decode_environment(tci_cfg *c, tci_shell_profile *p, const tci_json *
 
 static int decode_profile(tci_cfg *c, const tci_json *v, tci_shell_profile *p, tc_err *err)
 {
-    tc_str display = text_of(v, "display_name"), id = text_of(v, "profile_id"), place;
+    tc_str display = tci_json_str_member(v, "display_name"),
+           id = tci_json_str_member(v, "profile_id"), place;
     const tci_json *login = tci_json_get(v, TC_STR("allow_login_mode"));
     if (!is_profile_id(id))
         return tc_err_set(
@@ -225,7 +217,7 @@ static int decode_profile(tci_cfg *c, const tci_json *v, tci_shell_profile *p, t
     if (roots == NULL)
         return bad_profile(p, "executable_search_roots must name at least one folder", err);
     if (keep(c, display, &p->display_name, err) < 0 ||
-        decode_executable(c, p, text_of(v, "native_executable"), err) < 0 ||
+        decode_executable(c, p, tci_json_str_member(v, "native_executable"), err) < 0 ||
         decode_arguments(c, p, list_of(v, "fixed_arguments"), err) < 0 ||
         decode_environment(c, p, list_of(v, "safe_base_environment"), err) < 0 ||
         tci_arena_printf(c->arena, &place, err,
