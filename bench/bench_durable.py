@@ -11,7 +11,9 @@ its commit point; ours is measured at its durability (normal) and with everythin
 
 rows
   entry    a commit of one entry            step     a tool step: a task's record and a document's value
-  partial  40 more bytes of a 200 KB answer turns    a turn with one bash call, scripted model, CPU per turn
+  partial  40 more bytes of a 200 KB answer
+  turns    a turn with one bash call and one with a read, scripted model, CPU per turn: all of it, and its parts (our
+           process, the daemon, the shell it runs), beside the same command started bare
   big      100,000 entries: open, context, dump, memory
 """
 import argparse
@@ -26,6 +28,38 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_of(pid):
+    """Seconds of a process, and of the children it has waited for."""
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            fields = f.read().rsplit(")", 1)[1].split()
+    except OSError:
+        return 0.0, 0.0
+    return (int(fields[11]) + int(fields[12])) / TICK, (int(fields[13]) + int(fields[14])) / TICK
+
+
+def children_of(pid):
+    found = []
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/children") as f:
+                found += [int(child) for child in f.read().split()]
+    except OSError:
+        pass
+    return found
+
+
+def written_by(pid):
+    try:
+        with open(f"/proc/{pid}/io") as f:
+            return int(f.read().split("write_bytes: ")[1].split()[0])
+    except (OSError, IndexError):
+        return 0
 
 
 class Bench:
@@ -81,35 +115,63 @@ class Bench:
             port.append(b["cpu_s"] / b["n"] * 1e6)
         self.row(f"partial of 200 KB, {kind}, CPU", ours, port, "us", lambda o, _: o <= 150)
 
-    def turns(self, kind, n):
-        script = os.path.join(self.work, "turns.json")
+    def run(self, kind, script, n):
+        """A run of N turns: milliseconds of CPU a turn, of everything and of its parts, and KiB written a turn."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        child = subprocess.Popen([os.path.join(self.args.bin, "telechir"), "run", "--quiet", "--session", self.path(kind), "--model",
+                                  f"scripted/{script}", "--cwd", self.work, "go"], stdout=subprocess.DEVNULL)
+        daemon, over = 0.0, False
+        while not over:  # the daemon is gone before its parent, so it is looked at while it runs
+            daemon = max([daemon] + [cpu_of(pid)[0] for pid in children_of(child.pid)])
+            time.sleep(0.02)
+            over = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+        own, others = cpu_of(child.pid)
+        written = written_by(child.pid)
+        if child.wait() != 0:
+            raise SystemExit(f"telechir run: exit {child.returncode}")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        total = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return {"total": total / n * 1e3, "own": own / n * 1e3, "daemon": daemon / n * 1e3,
+                "commands": max(0.0, others - daemon) / n * 1e3, "written": written / n / 1024}
+
+    def bare(self, n):
+        """The command of the bash turns, started by nobody but this program: milliseconds of CPU."""
+        total = 0.0
+        for _ in range(n):
+            _, status, usage = os.wait4(os.posix_spawn("/bin/bash", ["bash", "-c", "true"], os.environ), 0)
+            if status != 0:
+                raise SystemExit("bash -c true failed")
+            total += usage.ru_utime + usage.ru_stime
+        return total / n * 1e3
+
+    def script(self, name, n, call):
+        script = os.path.join(self.work, f"{name}.json")
         with open(script, "w") as f:
-            json.dump({"turns": [{"text": f"step {i}", "tool_calls": [
-                {"id": f"c{i}", "name": "bash", "arguments": {"command": "true"}}]} for i in range(n)] + [{"text": "done"}]}, f)
-        ours, port, written = [], [], []
+            json.dump({"turns": [{"text": f"step {i}", "tool_calls": [{"id": f"c{i}", **call}]} for i in range(n)] +
+                       [{"text": "done"}]}, f)
+        return script
+
+    def turns(self, kind, n):
+        with open(os.path.join(self.work, "small.txt"), "w") as f:
+            f.write("a line of a small file\n" * 20)
+        bash = self.script("bash", n, {"name": "bash", "arguments": {"command": "true"}})
+        read = self.script("read", n, {"name": "read", "arguments": {"path": "small.txt"}})
+        ours, reads, bare, port = [], [], [], []
         for _ in range(self.args.repeat):
-            path = self.path(kind)
-            before, io = resource.getrusage(resource.RUSAGE_CHILDREN), None
-            child = subprocess.Popen([os.path.join(self.args.bin, "telechir"), "run", "--quiet", "--session", path, "--model",
-                                      f"scripted/{script}", "--cwd", self.work, "go"], stdout=subprocess.DEVNULL)
-            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-            try:
-                with open(f"/proc/{child.pid}/io") as f:
-                    io = int(f.read().split("write_bytes: ")[1].split()[0])
-            except (OSError, IndexError):
-                pass
-            if child.wait() != 0:
-                raise SystemExit(f"telechir run: exit {child.returncode}")
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            ours.append((after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / n * 1e3)
+            ours.append(self.run(kind, bash, n))
+            bare.append(self.bare(n))
+            reads.append(self.run(kind, read, n))
             b = self.port("turns", self.path(kind), max(20, n // 4))
             port.append(b["cpu_s"] / b["n"] * 1e3)
-            if io:
-                written.append(io / n / 1024)
-        self.row(f"turn, {kind}, synced, CPU", ours, port, "ms", lambda o, _: o <= 3)
-        if written:
-            self.row(f"turn, {kind}, written", written, None, "KiB",
-                     (lambda o, _: o <= 150) if kind == "sqlite" else None)
+        self.row(f"turn with bash, {kind}, all, CPU", [r["total"] for r in ours], port, "ms", lambda o, _: o <= 3)
+        self.row("  our process", [r["own"] for r in ours], None, "ms")
+        self.row("  the daemon", [r["daemon"] for r in ours], None, "ms")
+        self.row("  both", [r["own"] + r["daemon"] for r in ours], None, "ms", lambda o, _: o <= 1.5)
+        self.row("  bash", [r["commands"] for r in ours], None, "ms")
+        self.row("  bash -c true, started bare", bare, None, "ms")
+        self.row(f"turn with read, {kind}, all, CPU", [r["total"] for r in reads], None, "ms", lambda o, _: o <= 3)
+        self.row(f"turn with bash, {kind}, written", [r["written"] for r in ours], None, "KiB",
+                 (lambda o, _: o <= 150) if kind == "sqlite" else None)
 
     def dump(self, path):
         started, peak = time.perf_counter(), 0

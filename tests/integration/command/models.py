@@ -95,10 +95,11 @@ def anthropic_complaint(messages):
 
 
 class ModelStub:
-    """The n-th request gets the n-th reply, the last one again and again."""
+    """The n-th request gets the n-th reply, the last one again and again. by_turn: the n-th is the one with
+    n - 1 answers in it, so that a question that is asked again gets the same reply."""
 
-    def __init__(self, wire, replies):
-        self.wire, self.replies = wire, replies
+    def __init__(self, wire, replies, by_turn=False):
+        self.wire, self.replies, self.by_turn = wire, replies, by_turn
         self.requests, self.heads, self.complaints = [], [], []
         stub = self
 
@@ -113,6 +114,7 @@ class ModelStub:
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
+        self.server.handle_error = lambda *_: None  # who asked was killed
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
         self.url = f"http://127.0.0.1:{self.server.server_port}" + ("/v1" if wire == "openai" else "")
 
@@ -123,7 +125,9 @@ class ModelStub:
         request = json.loads(h.rfile.read(int(h.headers["Content-Length"])))
         check = openai_complaint if self.wire == "openai" else anthropic_complaint
         complaint = check(request["messages"])
-        reply = self.replies[min(len(self.requests), len(self.replies) - 1)]
+        nth = (sum(m["role"] == "assistant" for m in request["messages"]) if self.by_turn
+               else len(self.requests))
+        reply = self.replies[min(nth, len(self.replies) - 1)]
         self.requests.append(request)
         self.heads.append(dict(h.headers))
         if complaint:

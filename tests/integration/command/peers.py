@@ -39,7 +39,7 @@ class HttpDaemon:
     tls: (certificate file, key file)."""
 
     def __init__(self, base, full_control=True, tls=None):
-        self.tls = tls
+        self.tls, self.full_control = tls, full_control
         self.base = pathlib.Path(base)
         self.work = self.base / "remote"
         self.work.mkdir(parents=True)
@@ -85,6 +85,12 @@ class HttpDaemon:
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
+
+    def restart(self):
+        """On the same port and with the same identity, after it ended."""
+        self.process = self.start(self.full_control)
+        if not wait_for_port(self.port, self.process):
+            raise AssertionError((self.base / "daemon.log").read_text())
 
     def close(self):
         if self.process.poll() is None:

@@ -29,7 +29,8 @@ TELECHIR = os.environ["TELECHIR"]
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 LIMIT = 60
 COMMANDS = ("demo", "target", "trust", "forget", "exec", "sh", "cp", "ls", "tree", "cat", "find", "grep",
-            "rm", "mkdir", "edit", "write", "http-envd", "run", "chat", "sessions", "doctor", "completion", "version")
+            "rm", "mkdir", "edit", "write", "http-envd", "websocket-envd", "run", "chat", "sessions", "host", "devices", "doctor", "completion",
+            "version")
 DEMO_LINES = ("re-entry read: hello from remote envd", "independent Sessions: True",
               "provider close preserved remote daemon and workspace")
 
@@ -172,8 +173,8 @@ def test_manual_page_is_current(p):
 
 # ---- demo and http-envd ----
 
-def test_demo_over_both_transports(p):
-    for transport in ("stdio", "http"):
+def test_demo_over_each_transport(p):
+    for transport in ("stdio", "http", "websocket"):
         r = p.ok("demo", "--transport", transport)
         for line in DEMO_LINES:
             assert line in r.text.splitlines(), (transport, r.text)
@@ -181,7 +182,7 @@ def test_demo_over_both_transports(p):
 
 
 def test_demo_json(p):
-    for transport in ("stdio", "http"):
+    for transport in ("stdio", "http", "websocket"):
         (answer,) = p.json("demo", "--transport", transport)
         assert answer["transport"] == transport
         assert answer["first_session"] != answer["second_session"]
@@ -190,7 +191,7 @@ def test_demo_json(p):
 
 
 def test_demo_with_a_program_that_is_no_daemon(p):
-    for transport in ("stdio", "http"):
+    for transport in ("stdio", "http", "websocket"):
         r = p.run("demo", "--transport", transport, "--executable", shutil.which("false"))
         assert r.returncode == 3, (r.returncode, r.err)
         assert not list(p.tmp.iterdir())
@@ -203,7 +204,7 @@ def test_demo_interrupted_removes_everything(p):
     slow = p.base / "slow-daemon"
     slow.write_text("#!/bin/sh\necho $$ > %s\nexec sleep 300\n" % (p.base / "slow-pid"))
     slow.chmod(0o755)
-    for transport in ("stdio", "http"):
+    for transport in ("stdio", "http", "websocket"):
         (p.base / "slow-pid").unlink(missing_ok=True)
         run = p.start("demo", "--transport", transport, "--executable", slow)
         pid = wait_for_pid(p.base / "slow-pid")
@@ -1183,6 +1184,8 @@ def test_secrets_are_in_no_argument_and_no_output_case_62(p):
 
 def run_tests(tests):
     wanted = sys.argv[1] if len(sys.argv) > 1 else ""
+    # A shell that starts us in the background has SIGINT ignored, and what we start would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     npassed = nfailed = 0
     for name, test in list(tests.items()):
         if not name.startswith("test_") or wanted not in name:

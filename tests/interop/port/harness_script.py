@@ -14,6 +14,7 @@ import time
 import traceback
 
 import storage_script as storage
+from harness_work import Work
 from pi_durable import Harness, create_registry
 from pi_durable.context import BACKGROUND_CONTEXT as CONTEXT
 from pi_durable.env.posix import PosixExecutionEnv
@@ -77,8 +78,16 @@ class Place:
     def fifo(self, name):
         os.mkfifo(os.path.join(self.work, name))
 
-    def agent(self):
-        return {"model": {"provider": "scripted", "modelId": self.script}, "cwd": self.work, "tools": TOOLS}
+    def agent(self, *tools):
+        """tools: besides those that `telechir run` has."""
+        return {"model": {"provider": "scripted", "modelId": self.script}, "cwd": self.work, "tools": [*TOOLS, *tools]}
+
+    def play_elsewhere(self, *turns):
+        """A script of its own, for another conversation."""
+        path = f"{self.script}-elsewhere"
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump({"turns": turns}, f)
+        return path
 
     # ---- looking at it while somebody else has it ----
 
@@ -437,10 +446,13 @@ class Steps:
 async def play_steps(place, steps, said):
     registry = create_registry()
     registry.install(create_coding_tools())
+    work = Work()
+    registry.install(work.extension())
     harness = await Harness.open(await storage.open_port(place.path), {
         "models": Script(), "registry": registry,
         "settings": {"compaction": {"keep_recent_tokens": 10}, "retry": {"base_delay_ms": 700}},
         "env": lambda _target, _context: PosixExecutionEnv(cwd=place.work)}, CONTEXT)
+    work.harness = harness
     try:
         host = Steps(harness, said)
         for step in steps:

@@ -14,6 +14,8 @@
  *     retry=TASK            one that was parked
  *     idle=ID               wait for the conversation, 0: for all
  *     context=ID            print what the model would be told, one message a line */
+#include "harness_work.h"
+
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -30,6 +32,7 @@ typedef struct host {
     tc_result *r;
     tc_models *models;
     struct tc_extension *coding;
+    work work;
     tc_registry *registry;
     tc_settings settings;
     tc_harness *harness;
@@ -144,6 +147,8 @@ static void start(host *h, const char *path)
     need(tc_registry_new(&h->registry, &err), &err, "registry");
     need(tc_coding_tools_new(NULL, NULL, &h->coding, &err), &err, "tools");
     need(tc_registry_install(h->registry, h->coding, &err), &err, "tools");
+    work_init(&h->work);
+    need(tc_registry_install(h->registry, &h->work.extension, &err), &err, "work");
     need(tc_durable_open(text(path), NULL, &session, &err), &err, "session");
     tc_harness_options options = {.size = sizeof options,
                                   .registry = h->registry,

@@ -105,7 +105,7 @@ static int look_after(tc_str path, bool is_repair)
 {
     tc_err err;
     tci_arena a;
-    tci_check_report report = {0, 0, 0};
+    tci_check_report report = {.nrecords = 0};
     tc_str aside = {NULL, 0};
     tci_arena_init(&a, 0);
     int rc = is_repair ? tci_store_repair(path, on_damage, NULL, &a, &aside, &report, &err)

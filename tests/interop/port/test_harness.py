@@ -124,13 +124,21 @@ def other_finishes(place, second, was_killed):
     return results_are_whole(place, d, "ab")
 
 
+def check_killed_at(place, side, seq):
+    """It is stored, whatever was to be answered for. Ours may write what was not together with the next that is."""
+    if side is Ours and place.is_sqlite:
+        assert place.seq() <= seq
+    else:
+        assert place.seq() == seq
+
+
 @pytest.mark.parametrize("seq", POINTS)
 def test_killed_in_a_commit_the_other_finishes(place, sides, seq):
     first, second = sides
     two_calls(place)
     said = first.do(place, f"die-at={seq}", root(place), "ask=1,go", "idle=0")
     if said is None:
-        assert place.seq() == seq
+        check_killed_at(place, first, seq)
     cut = other_finishes(place, second, said is None)
     assert said is None or cut == 0
 
