@@ -33,8 +33,14 @@ typedef struct tc_doc tc_doc;
 
 /* ---- opening and closing ---- */
 
-/* FULL: a commit that returned is on stable storage. NORMAL: it survives the process, and perhaps not
- * a power cut. */
+/* FULL: a tc_tx_commit of the program that returned is on stable storage, with every commit before it.
+ * Some steps of the harness are synced later, with the next commit that is or by closing: those that
+ * nothing outside the session follows from (a task is taken up, a round of calls is over, a question is
+ * about to be asked, an answer still streams in). Listeners are told of them at once; if the power goes
+ * before that sync (or, of an SQLite session, the process before the next commit) they never happened and
+ * are taken once more. What a tool is about to do, what came of it, answers and inputs are synced
+ * before anything is done on their strength, so no effect is lost or done twice by it.
+ * NORMAL: a commit survives the process, but for those same steps, and perhaps not a power cut. */
 typedef enum tc_durability { TC_DURABILITY_FULL = 0, TC_DURABILITY_NORMAL } tc_durability;
 
 #define TC_RETAIN_FOREVER INT64_MAX

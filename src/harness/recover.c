@@ -53,6 +53,7 @@ static int load_status(recovery *r, const char *status, tc_err *err)
 static int enlist(tc_harness *h, tci_live *live, tc_err *err)
 {
     const tci_task *t = &live->task;
+    live->was_here = true;
     if (tci_live_link(h, live, err) < 0)
         return err->code;
     if (tci_live_is_cancelling(live))

@@ -65,13 +65,14 @@ struct tci_live {
     int64_t until_ms;
     tci_await *awaits;
     size_t nawaits, nopen;
-    tci_list awaited_by;         /* tci_await.link */
-    tci_list waiters;            /* tci_waiter.link */
-    tci_link runnable;           /* in harness.runnable */
-    tci_link intent;             /* in harness.intents: what is below is to be cancelled */
-    tci_link check;              /* in harness.finalize_checks */
-    tci_link fail_check;         /* in harness.fail_checks */
-    bool is_parked, was_cut_off; /* was_cut_off: found running when the session was opened */
+    tci_list awaited_by; /* tci_await.link */
+    tci_list waiters;    /* tci_waiter.link */
+    tci_link runnable;   /* in harness.runnable */
+    tci_link intent;     /* in harness.intents: what is below is to be cancelled */
+    tci_link check;      /* in harness.finalize_checks */
+    tci_link fail_check; /* in harness.fail_checks */
+    bool is_parked;
+    bool was_here, was_cut_off;          /* when the session was opened; cut off: found running */
     const tc_task_def *failed_migration; /* of this definition, and the words */
     char *migration_error;
     tc_task *invocation;

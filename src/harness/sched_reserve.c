@@ -321,8 +321,10 @@ static int consider(pass *p, tci_live *live, tc_err *err)
         return keep(p, live, err);
     }
     tci_mode mode = is_abort ? TCI_MODE_ABORT : is_over ? TCI_MODE_LIMIT : TCI_MODE_RUN;
+    /* Of one that was here before, another end of the process must be counted, or a phase that brings
+     * it about would never be given up. */
     if (mode != TCI_MODE_RUN || fit.kind == TCI_FIT_MIGRATES || !fit.def->commits_first ||
-        live->task.restarts > 0) /* a count of restarts must not be lost with the power */
+        live->task.restarts > 0 || live->was_here)
         p->is_more = true;
     return start_one(p, live, mode, &fit, err);
 }

@@ -26,6 +26,17 @@ void tci_sqlite_release(tci_sqlite *s)
     tci_free(s);
 }
 
+/* The log as it is. */
+static int sync_log(tci_sqlite *s, tc_err *err)
+{
+    sqlite3_file *log = NULL;
+    if (sqlite3_file_control(s->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) != SQLITE_OK ||
+        log == NULL || log->pMethods == NULL)
+        return 0; /* there is none */
+    int got = log->pMethods->xSync(log, SQLITE_SYNC_NORMAL);
+    return got != SQLITE_OK ? tci_sqlite_fail(s->db, got, "sync the log of the session", err) : 0;
+}
+
 static int close_session(tci_store *store, tc_err *err)
 {
     tci_sqlite *s = of(store);
@@ -36,7 +47,9 @@ static int close_session(tci_store *store, tc_err *err)
         /* Into the file with it, so that the log is gone. A reader elsewhere may keep us from that: then
          * the log stays, and what is in it is as safe there once it is synced. */
         int got = sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
-        if (got != SQLITE_OK && (got & 0xff) != SQLITE_BUSY && (got & 0xff) != SQLITE_LOCKED)
+        if ((got & 0xff) == SQLITE_BUSY || (got & 0xff) == SQLITE_LOCKED)
+            rc = s->syncs_commits ? sync_log(s, err) : 0;
+        else if (got != SQLITE_OK)
             rc = tci_sqlite_fail(s->db, got, "write the log back into the session file", err);
     }
     tci_sqlite_release(s);

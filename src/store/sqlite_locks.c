@@ -6,8 +6,9 @@
  * the way of another that SQLite asks for, or the file is closed. Readers elsewhere take locks of their
  * own, which these do not hinder: only another writer has to wait, and there is none beside the owner.
  * Pages that are read one after another are read many at a time; what is read ahead counts for one
- * transaction, whose pages nobody changes in the main file. Everything else about the file is the system's layer below. Thread: the session's line. Invariant:
- * what SQLite believes it holds is held, and what is held beyond that is in kept. */
+ * transaction, whose pages nobody changes in the main file. Everything else about the file is the
+ * system's layer below. Thread: the session's line. Invariant: what SQLite believes it holds is held, and
+ * what is held beyond that is in kept. */
 #include "store/sqlite_int.h"
 
 /* Bytes of the index, as SQLite's file format names them. */
@@ -171,6 +172,7 @@ static int main_size(sqlite3_file *f, sqlite3_int64 *ret)
 
 static int main_lock(sqlite3_file *f, int level)
 {
+    forget_ahead(of(f)); /* without a log, a transaction begins with this one */
     return of(f)->below->pMethods->xLock(of(f)->below, level);
 }
 

@@ -24,7 +24,7 @@ typedef struct pending {
 typedef struct disk_file {
     char name[NAME_MAX_BYTES];
     char *synced;
-    size_t len;
+    size_t len, cap;
     pending *first, **last;
 } disk_file;
 
@@ -122,7 +122,8 @@ static void load(disk_file *d)
     (void)fseek(f, 0, SEEK_END);
     d->len = (size_t)ftell(f);
     rewind(f);
-    d->synced = must_have(malloc(d->len + 1));
+    d->cap = d->len + 1;
+    d->synced = must_have(malloc(d->cap));
     if (fread(d->synced, 1, d->len, f) != d->len)
         abort();
     (void)fclose(f);
@@ -163,7 +164,10 @@ static void note(disk_file *d, const void *bytes, size_t len, sqlite3_int64 offs
 static void put(disk_file *d, size_t offset, const char *bytes, size_t len)
 {
     if (offset + len > d->len) {
-        d->synced = must_have(realloc(d->synced, offset + len));
+        if (offset + len > d->cap) {
+            d->cap = 2 * (offset + len);
+            d->synced = must_have(realloc(d->synced, d->cap));
+        }
         memset(d->synced + d->len, 0, offset + len - d->len);
         d->len = offset + len;
     }

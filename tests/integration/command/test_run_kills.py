@@ -9,8 +9,10 @@ import json
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
+import threading
 
 from models import ModelStub, Reply
 from test_command import LIMIT, TELECHIR, run_tests
@@ -159,6 +161,54 @@ def check(p, plan, killed, session):
     return len(told), ncut
 
 
+class Readers:
+    """Who looks at an SQLite session all the time, beside the runs and between them: our commands, and SQLite by a
+    connection that is kept and one that is new. Nothing that was there once may be gone, and no look may fail."""
+
+    def __init__(self, p, session):
+        self.p, self.session, self.nlooks, self.error = p, session, 0, None
+        self.is_over = threading.Event()
+        self.thread = threading.Thread(target=self.look)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.is_over.set()
+        self.thread.join()
+
+    def connect(self):
+        return sqlite3.connect(f"file:{self.session}?mode=ro", uri=True, timeout=LIMIT)
+
+    def is_there(self):
+        return self.session.exists() and self.p.run("sessions", "check", self.session).returncode == 0
+
+    def look(self):
+        try:
+            while not self.is_over.is_set() and not self.is_there():
+                self.is_over.wait(0.01)
+            kept, last, nentries = self.connect() if not self.is_over.is_set() else None, 0, 0
+            while not self.is_over.is_set():
+                assert self.p.json("sessions", "check", self.session)[-1]["damaged"] == 0
+                new = self.connect()
+                for reader in (kept, new):
+                    seq, = reader.execute("SELECT next_seq FROM durable_metadata").fetchone()
+                    assert seq >= last, (seq, last)
+                    last = seq
+                new.close()
+                dump = [json.loads(line) for line in self.p.ok("sessions", "dump", self.session).stdout.splitlines()]
+                now = sum("entry" in r for r in dump)
+                assert now >= nentries, (now, nentries)
+                nentries = now
+                self.p.ok("sessions", "show", self.session)
+                self.nlooks += 1
+            if kept:
+                kept.close()
+        except BaseException as e:  # told by the thread of the test
+            self.error = e
+
+
 def go(p, session, is_remote, is_served):
     """is_remote: the tools work behind a daemon that is killed too. is_served: by a server's wire, which
     refuses a transcript in which a call has not its one result."""
@@ -198,6 +248,15 @@ def test_folder_here_case_78(p):
 
 def test_folder_behind_a_daemon_case_78(p):
     go(p, p.base / "folder", True, True)
+
+
+def test_readers_beside_runs_that_are_killed_case_78(p):
+    session = p.base / "s.sqlite"
+    with Readers(p, session) as readers:
+        go(p, session, False, False)
+    if readers.error:
+        raise readers.error
+    assert readers.nlooks > 2, readers.nlooks
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
  * store_tool COMMAND PATH: a storage driven from outside, for tests that set it beside another
  * implementation or kill it.
  *     apply   one array of writes a line on standard input; answers "seq N" or "error TEXT" each
+ *             before an array: L, this commit is not synced by itself; D, it waits for the next one
  *     lazy    the same, the commits not synced by themselves
  *     history  one [id,last] a line on standard input; for each commit up to the last one, null or
  *             [version,value] of the document as of it
@@ -29,7 +30,13 @@ static int apply(tci_store *store, tci_commit_how how)
     while ((len = getline(&line, &cap, stdin)) > 0) {
         tc_err err;
         uint64_t seq;
-        if (script_commit(store, tci_str_of(line, (size_t)len), how, &seq, &err) < 0)
+        tc_str writes = tci_str_of(line, (size_t)len);
+        tci_commit_how own = line[0] == 'L'   ? TCI_COMMIT_LAZY
+                             : line[0] == 'D' ? TCI_COMMIT_DEFERRED
+                                              : how;
+        if (line[0] != '[')
+            writes = tci_str_sub(writes, 1, writes.len);
+        if (script_commit(store, writes, own, &seq, &err) < 0)
             (void)fail(&err);
         else
             printf("seq %llu\n", (unsigned long long)seq);

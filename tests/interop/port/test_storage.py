@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 
 import pytest
@@ -94,3 +95,64 @@ async def test_port_goes_on_after_our_process_was_killed(path, reference):
     await script.port_commits(reference, script.COMMITS)
     assert await script.port_dump(path) == await script.port_dump(reference)
     assert script.our_dump(path) == await script.port_dump(reference)
+
+
+def begin(path, commits, hows):
+    """A writer of ours that has committed all of them, each as said: S, or L, or D with the next one."""
+    writer = subprocess.Popen([script.tool(), "apply", path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    for at, (writes, how) in enumerate(zip(commits, hows, strict=True)):
+        writer.stdin.write(("" if how == "S" else how) + json.dumps(writes) + "\n")
+        writer.stdin.flush()
+        assert writer.stdout.readline() == f"seq {at + 1}\n"
+    return writer
+
+
+def ncommits(path):
+    said = script.run_tool("check", path)[-1]
+    assert " damaged 0 commits " in said, said
+    return int(said.split()[-1])
+
+
+@pytest.mark.parametrize("hows", ["D", "SD", "SDDD", "SLDD", "SDSLD", "SDDLDDSD", "DDDDD"])
+async def test_port_goes_on_after_a_kill_between_a_deferred_commit_and_the_next(path, reference, hows):
+    """Nothing is half there, and what waited with nothing after it may be done again."""
+    writer = begin(path, script.COMMITS[:len(hows)], hows)
+    writer.send_signal(signal.SIGKILL)
+    writer.communicate()
+    least = len(hows.rstrip("D"))
+    there = least if path.endswith(".sqlite") else None
+    if there is None:  # a folder gives them to the system at once
+        there = ncommits(path)
+        assert least <= there <= len(hows)
+    assert await script.port_commits(path, script.COMMITS[there:]) == list(range(there + 1, ALL + 1))
+    await script.port_commits(reference, script.COMMITS)
+    assert await script.port_dump(path) == await script.port_dump(reference)
+    assert script.our_dump(path) == await script.port_dump(reference)
+    assert ncommits(path) == ALL
+
+
+async def test_readers_beside_our_writer_see_whole_commits(tmp_path):
+    """Ours and plain SQLite, opened anew and all the time open; who means to write has to wait."""
+    path = str(tmp_path / "session.sqlite")
+    writer = begin(path, script.COMMITS[:1], "S")
+    kept = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    hows, given = "SDLDDSDDLD", 1
+    for at in range(1, ALL):
+        writer.stdin.write(("" if hows[at] == "S" else hows[at]) + json.dumps(script.COMMITS[at]) + "\n")
+        writer.stdin.flush()
+        assert writer.stdout.readline() == f"seq {at + 1}\n"
+        given = at + 1 if hows[at] != "D" else given
+        assert ncommits(path) == given
+        anew = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        for reader in (kept, anew):
+            assert reader.execute("SELECT next_seq FROM durable_metadata").fetchone() == (given + 1,)
+        anew.close()
+    late = sqlite3.connect(path, timeout=0.01, isolation_level=None)
+    with pytest.raises(sqlite3.OperationalError, match="locked"):
+        late.execute("BEGIN IMMEDIATE")
+    late.close()
+    out, _ = writer.communicate()  # it closes what it has
+    assert (writer.returncode, out) == (0, "")
+    assert kept.execute("SELECT next_seq FROM durable_metadata").fetchone() == (ALL + 1,)
+    kept.close()
+    assert ncommits(path) == ALL

@@ -301,6 +301,89 @@ static void reading_only_while_another_writes(void **state)
     tci_arena_done(&a);
 }
 
+/* Whatever is read of a whole document and its entries at once is of one commit. */
+static uint64_t look_at_all(tci_store *store, uint64_t *ret_nentries)
+{
+    enum { PAGE = 500 };
+    tc_err err;
+    tci_arena a;
+    tci_document_state state;
+    tci_tree value;
+    uint64_t n = 0;
+    tci_page page = {.order = TCI_ORDER_ASCENDING, .limit = PAGE};
+    tci_arena_init(&a, 0);
+    assert_int_equal(tci_store_document(store, 3, 0, &a, &state, &value, &err), 0);
+    assert_true(tci_json_as_u64(tci_json_get(&value.root, TC_STR("n")), &n));
+    tci_tree_done(&value);
+    *ret_nentries = 0;
+    do {
+        tci_entry *entries;
+        size_t count;
+        if (tci_store_scan_entries(store, 1, 0, 0, &page, &a, &entries, &count, &page.cursor,
+                                   &err) < 0)
+            fail_msg("%s", err.msg);
+        *ret_nentries += count;
+    } while (page.cursor.after != 0);
+    tci_arena_done(&a);
+    return n;
+}
+
+/* Beside readers that stay open, and look between all commits, the log is written back as without them,
+ * and neither they nor the owner ever see a page of before. */
+static void the_log_stays_small_beside_readers_that_are_never_behind(void **state)
+{
+    TCI_UNUSED(state);
+    enum { COMMITS = 900, PAGES = 80, LOG_MAX = 4 * PAGES * (512 + 24), READERS = 3 };
+    static const tci_commit_how hows[] = {TCI_COMMIT_SYNCED, TCI_COMMIT_DEFERRED, TCI_COMMIT_LAZY,
+                                          TCI_COMMIT_DEFERRED, TCI_COMMIT_DEFERRED};
+    char writes[1024], text[301];
+    tc_err err;
+    uint64_t seq, given = 0, nentries;
+    tci_file_stat st;
+    tci_store *readers[READERS];
+    start_anew("a.sqlite");
+    const tci_store_options options = {.wal_pages = PAGES, .durability = TCI_DURABILITY_NORMAL},
+                            reading = {.is_read_only = true};
+    tci_store *owner = must_open_with("a.sqlite", &options);
+    (void)must_commit(owner, "[" ROOT ",{\"type\":\"document.create\",\"record\":{\"id\":3,"
+                             "\"kind\":\"k\",\"scope\":{\"kind\":\"session\"}},\"content\":{"
+                             "\"version\":1,\"kind\":\"base\",\"value\":{\"n\":0}}}]");
+    for (int i = 0; i < READERS; i++)
+        readers[i] = must_open_with("a.sqlite", &reading);
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = 0;
+    for (uint64_t n = 1; n <= COMMITS; n++) {
+        tci_commit_how how = hows[n % TCI_ARRAY_LEN(hows)];
+        (void)snprintf(writes, sizeof writes,
+                       "[{\"type\":\"entry\",\"value\":{\"id\":%llu,\"conversationId\":1,\"kind\":"
+                       "\"k\",\"data\":\"%s\"}},{\"type\":\"document.change\",\"id\":3,\"content\":"
+                       "{\"version\":1,\"kind\":\"base\",\"value\":{\"n\":%llu}}}]",
+                       (unsigned long long)n + 9, text, (unsigned long long)n);
+        if (script_commit(owner, tci_str(writes), how, &seq, &err) < 0)
+            fail_msg("commit %llu: %s", (unsigned long long)n, err.msg);
+        given = how == TCI_COMMIT_DEFERRED ? given : n;
+        if (n % 7 != 0)
+            continue;
+        tci_store *reader = readers[n % READERS];
+        assert_int_equal(look_at_all(reader, &nentries), given);
+        assert_int_equal(nentries, given);
+        if (n % 21 != 0)
+            continue;
+        assert_int_equal(look_at_all(owner, &nentries), n);
+        assert_int_equal(nentries, n);
+        must_close(reader); /* and another takes its place */
+        readers[n % READERS] = must_open_with("a.sqlite", &reading);
+        assert_int_equal(tci_file_stat_at(TCI_FILE_CWD, TC_STR("a.sqlite-wal"), true, &st, &err),
+                         0);
+        assert_in_range(st.size, 0, LOG_MAX);
+    }
+    must_close(owner);
+    for (int i = 0; i < READERS; i++) {
+        assert_int_equal(look_at_all(readers[i], &nentries), COMMITS);
+        must_close(readers[i]);
+    }
+}
+
 static void identities_are_stored_as_ascii_json(void **state)
 {
     TCI_UNUSED(state);
@@ -590,6 +673,7 @@ int main(void)
         cmocka_unit_test(bad_prefixes_are_refused_before_opening),
         cmocka_unit_test(must_exist_and_fresh),
         cmocka_unit_test(reading_only_while_another_writes),
+        cmocka_unit_test(the_log_stays_small_beside_readers_that_are_never_behind),
         cmocka_unit_test(identities_are_stored_as_ascii_json),
         cmocka_unit_test(only_what_counts_is_kept_of_a_document),
         cmocka_unit_test(case_84_numbers_keep_their_bytes),

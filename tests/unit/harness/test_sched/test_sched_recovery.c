@@ -167,6 +167,42 @@ static void after_a_mark_only_the_abort_handler_runs_however_often_it_is_cut_off
     assert_int_equal(world_count(w, "abort"), 3);
 }
 
+/* That it was taken up the first time need not be stored before it commits something; that it was cut off
+ * must be from then on, or it would end its process for ever. */
+static void a_phase_that_ends_its_process_before_it_commits_is_given_up(void **state)
+{
+    enum { LIMIT = 5 };
+    static const tc_task_phase phases[] = {{"start", pay_charge}};
+    static tc_task_def fatal = {.size = sizeof(tc_task_def),
+                                .name = "t.fatal",
+                                .version = 1,
+                                .initial = initial_start,
+                                .phases = phases,
+                                .nphases = 1,
+                                .abort = pay_abort,
+                                .commits_first = true};
+    world *w = *state;
+    memset(&pay_gate, 0, sizeof(pay_gate));
+    is_abort_gated = false;
+    install(w, &fatal);
+    world_open(w);
+    uint64_t id = world_task(w, &fatal, "1");
+    for (unsigned n = 1; n <= LIMIT + 2; n++) {
+        world_resume(w);
+        gate_wait(&pay_gate, n);
+        world_kill(w);
+        world_open(w);
+        if (strcmp(world_get(w, id, "/restarts"), "5") == 0)
+            break;
+    }
+    assert_get(w, id, "/restarts", "5");
+    unsigned begun = atomic_load(&pay_gate.narrived);
+    assert_in_range(begun, LIMIT, LIMIT + 1);
+    world_resume(w);
+    assert_string_equal(world_state(w, id), "blocked restart_limit");
+    assert_int_equal(atomic_load(&pay_gate.narrived), begun);
+}
+
 static void a_reservation_that_was_not_stored_leaves_it_pending(void **state)
 {
     world *w = *state;
@@ -626,6 +662,7 @@ int main(void)
         TEST(a_task_cut_off_between_intent_and_outcome_goes_on_in_its_phase),
         TEST(a_close_counts_no_restart),
         TEST(after_a_mark_only_the_abort_handler_runs_however_often_it_is_cut_off),
+        TEST(a_phase_that_ends_its_process_before_it_commits_is_given_up),
         TEST(a_reservation_that_was_not_stored_leaves_it_pending),
         TEST(a_missing_definition_keeps_a_task_and_the_session_busy_until_installed),
         TEST(a_record_newer_than_its_definition_waits_for_a_newer_one),
