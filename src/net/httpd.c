@@ -510,6 +510,12 @@ static bool make_way(tci_httpd *httpd)
 
 void tci_httpd_accept_own(tci_httpd *httpd, tci_stream *stream)
 {
+    static const tci_addr nobody = {.family = TCI_ADDR_NONE};
+    tci_httpd_accept_from_own(httpd, stream, &nobody);
+}
+
+void tci_httpd_accept_from_own(tci_httpd *httpd, tci_stream *stream, const tci_addr *peer)
+{
     tc_err err;
     tci_loop_assert(httpd->loop);
     if (httpd->is_draining ||
@@ -525,6 +531,7 @@ void tci_httpd_accept_own(tci_httpd *httpd, tci_stream *stream)
     }
     c->httpd = httpd;
     c->stream = stream;
+    c->peer = *peer;
     c->req.conn = c;
     tci_http1_set_flags(c->reader, TCI_HTTP1_UPGRADE);
     tci_http_out_init(&c->out);
@@ -587,6 +594,11 @@ const tci_http_head *tci_httpd_head(const tci_httpd_req *req)
 tci_httpd *tci_httpd_of(const tci_httpd_req *req)
 {
     return req->conn->httpd;
+}
+
+const tci_addr *tci_httpd_peer(const tci_httpd_req *req)
+{
+    return &req->conn->peer;
 }
 
 void tci_httpd_set_data(tci_httpd_req *req, void *data)

@@ -7,6 +7,7 @@
 #define TCI_NET_HTTPD_H
 
 #include "net/stream.h"
+#include "plat/socket.h"
 #include "wire/http1.h"
 
 typedef struct tci_httpd tci_httpd;
@@ -58,6 +59,8 @@ void tci_httpd_free(tci_httpd *httpd);
 /* Serve an accepted stream (TCP, TLS, a pipe). Takes it over, also when it closes it at once
  * because the limit is reached or memory is short. */
 void tci_httpd_accept_own(tci_httpd *httpd, tci_stream *stream);
+/* The same, and requests of it know where they came from: peer is copied. */
+void tci_httpd_accept_from_own(tci_httpd *httpd, tci_stream *stream, const tci_addr *peer);
 
 /* Graceful end: idle connections close, running requests finish (their answers say
  * Connection: close), streams accepted from now on are closed. cb once none is left or timeout_ms
@@ -73,6 +76,8 @@ void *tci_httpd_user(const tci_httpd *httpd);
 
 const tci_http_head *tci_httpd_head(const tci_httpd_req *req);
 tci_httpd *tci_httpd_of(const tci_httpd_req *req);
+/* Whose connection it came on; TCI_ADDR_NONE when nobody said. Borrowed until on_done. */
+const tci_addr *tci_httpd_peer(const tci_httpd_req *req);
 /* The handler's own pointer; NULL at first. */
 void tci_httpd_set_data(tci_httpd_req *req, void *data);
 void *tci_httpd_data(const tci_httpd_req *req);

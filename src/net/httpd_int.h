@@ -55,6 +55,7 @@ struct tci_httpd_conn {
     tci_http_out out;
     int64_t since_ms;          /* the phase began */
     int64_t read_ms, write_ms; /* last progress */
+    tci_addr peer;             /* TCI_ADDR_NONE: not told */
     tci_httpd_req req;
 };
 
