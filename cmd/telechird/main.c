@@ -4,6 +4,7 @@
  * src/daemon. */
 #include "base/log.h"
 #include "daemon/config.h"
+#include "daemon/connect.h"
 #include "daemon/pienv.h"
 #include "daemon/serve.h"
 #include "plat/system.h"
@@ -41,6 +42,30 @@ static int serve_pienv(int argc, char **argv)
     return status;
 }
 
+static void say(void *user, tc_str line)
+{
+    TCI_UNUSED(user);
+    (void)fprintf(stderr, "%.*s\n", TC_STR_ARG(line));
+}
+
+static int serve(tci_config *config, tc_err *err)
+{
+    int rc = tci_serve(config, err);
+    config->runtime = NULL; /* it was the device's */
+    return rc;
+}
+
+static int connect_and_serve(tci_config *config, tc_err *err)
+{
+    const tci_connect_options options = {.say = say};
+    if (tci_connect(config, &options, err) < 0)
+        return err->code;
+    int rc = serve(config, err);
+    if (rc < 0)
+        tci_connect_explain(err);
+    return rc;
+}
+
 static bool is_drop_in(const char *path)
 {
     tc_str name = tci_str(path);
@@ -66,10 +91,13 @@ int main(int argc, char **argv)
     int rc = tci_config_load(argc, argv, environ, &config, &action, &text, &err);
     if (rc < 0) {
         status = fail(&config, &err);
+    } else if (action == TCI_CONFIG_CONNECT) {
+        if (connect_and_serve(&config, &err) < 0)
+            status = fail(&config, &err);
     } else if (action != TCI_CONFIG_SERVE) {
         if (fwrite(text.ptr, 1, text.len, stdout) != text.len || fflush(stdout) != 0)
             status = 1;
-    } else if (tci_serve(&config, &err) < 0) {
+    } else if (serve(&config, &err) < 0) {
         status = fail(&config, &err);
     }
     tci_config_done(&config);

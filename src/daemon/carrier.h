@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/list.h"
+#include "base/str.h"
 
 struct tci_device;
 struct tci_out_frame;
@@ -57,5 +58,11 @@ typedef struct tci_out_frame {
     size_t len;
     size_t head_len; /* used by the carrier: its own header in front of bytes */
 } tci_out_frame;
+
+/* Is more of the peer's content waiting for the disk than a carrier should read? */
+bool tci_carrier_is_behind(const tci_carrier *c);
+/* One message that holds a data frame. own: the heap block that body lies in, taken over in any case;
+ * NULL: in place. Errors: PROTOCOL (no valid frame), NO_MEMORY. */
+int tci_carrier_take_data(tci_carrier *c, tc_str body, char *own, tc_err *err) TC_CHECKED;
 
 #endif

@@ -12,7 +12,6 @@
 #include "daemon/carrier_stdio.h"
 
 #include "daemon/req.h"
-#include "daemon/transfer_frames.h"
 #include "wire/frames.h"
 
 #include <stdio.h>
@@ -24,7 +23,6 @@ enum {
     BATCH_FRAMES = 8,
     BATCH_BYTES = 64 * 1024,
     WIRE_BYTES_MAX = 1024 * 1024,
-    IN_BYTES_QUEUED_MAX = 64 * 1024 * 1024, /* of uploads: read on when workers have caught up */
     OUT_BYTES_MAX = 64 * 1024 * 1024
 };
 
@@ -93,7 +91,7 @@ static bool is_stopping(const tci_stdio *s)
 
 static bool is_full(const tci_stdio *s)
 {
-    return s->out_bytes > OUT_BYTES_MAX || s->base.device->inbound_bytes > IN_BYTES_QUEUED_MAX;
+    return s->out_bytes > OUT_BYTES_MAX || tci_carrier_is_behind(&s->base);
 }
 
 /* Blocks of a download are bounded by its window; the rest is caused by what is read. */
@@ -478,20 +476,7 @@ static int take_frame(tci_stdio *s, const tci_frame *f, char *own, tc_err *err)
         tci_free(own);
         return tc_err_set(err, TC_E_PROTOCOL, "initialize must be the first frame");
     }
-    tci_eipd e;
-    if (tci_eipd_decode(f->body, &e, err) < 0) {
-        tci_free(own);
-        return err->code;
-    }
-    if (e.payload.len > 0 && own == NULL) {
-        own = tci_mem_resize(NULL, e.payload.len);
-        if (own == NULL)
-            return tci_err_no_memory(err);
-        memcpy(own, e.payload.ptr, e.payload.len);
-        e.payload.ptr = own;
-    }
-    tci_frames_receive(&s->base, &e, own, e.payload.len);
-    return 0;
+    return tci_carrier_take_data(&s->base, f->body, own, err);
 }
 
 static int begin_body(tci_stdio *s, tc_str have, tc_err *err)

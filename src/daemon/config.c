@@ -6,6 +6,8 @@
  * that what is wrong with a configuration is said before what this build cannot do. */
 #include "daemon/config_int.h"
 
+#include "daemon/runtime_dir.h"
+
 enum { FILE_BYTES_MAX = 4 * 1024 * 1024 };
 
 /* ---- who we are ---- */
@@ -36,12 +38,14 @@ static int apply_file(tci_cfg *c, const char *path, tc_err *err)
     return rc < 0 ? rc : tci_cfg_apply_json(c, "configuration file", kept, err);
 }
 
-static int apply_layers(tci_cfg *c, tci_cfg_args args, const char *config_path, tc_err *err)
+int tci_cfg_apply_layers(tci_cfg *c, const char *base, tci_cfg_args args, const char *config_path,
+                         tc_err *err)
 {
     const tci_cfg_setting *json = &c->vars[TCI_CFG_VAR_CONFIG_JSON];
     char source[64] = "";
     c->tree = (tci_json){.kind = TCI_JSON_OBJECT};
-    if (apply_file(c, config_path, err) < 0 || tci_cstr(json->name, source, sizeof source, err) < 0)
+    if (tci_cfg_apply_json(c, "defaults", tci_str(base), err) < 0 ||
+        apply_file(c, config_path, err) < 0 || tci_cstr(json->name, source, sizeof source, err) < 0)
         return err->code;
     if (json->is_set && tci_cfg_apply_json(c, source, json->value, err) < 0)
         return err->code;
@@ -74,7 +78,9 @@ int tci_config_load(int argc, char *const *argv, char *const *envp, tci_config *
         return err->code;
     if (action == TCI_CONFIG_SERVE &&
         (tci_cfg_read_vars(&c, err) < 0 || tci_cfg_check_flags(&c, args, &config_path, err) < 0 ||
-         apply_layers(&c, args, config_path, err) < 0 || decode(&c, err) < 0))
+         tci_cfg_apply_layers(&c, "{}", args, config_path, err) < 0 || decode(&c, err) < 0))
+        return err->code;
+    if (action == TCI_CONFIG_CONNECT && tci_cfg_load_connect(&c, args, err) < 0)
         return err->code;
     *ret_action = action;
     return 0;
@@ -82,6 +88,7 @@ int tci_config_load(int argc, char *const *argv, char *const *envp, tci_config *
 
 void tci_config_done(tci_config *config)
 {
+    tci_runtime_dir_close(config->runtime);
     tci_secret_done(&config->http_credential);
     tci_arena_done(&config->arena);
 }

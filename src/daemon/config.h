@@ -78,6 +78,9 @@ typedef struct tci_monitored_fs {
     tc_str name, path;
 } tci_monitored_fs;
 
+struct tci_connect_plan;
+struct tci_runtime_dir;
+
 typedef struct tci_config {
     tci_arena arena; /* owns every string below */
     bool is_drop_in; /* started under the name a13n-envd */
@@ -109,6 +112,13 @@ typedef struct tci_config {
     tc_str http_bind; /* numeric ip:port */
     tci_secret http_credential;
     tc_str http_tls_cert_file, http_tls_key_file; /* both or neither */
+    tc_str ws_url;                                /* of the Host, for reverse_websocket */
+    tc_str ws_credential_file;                    /* read before every attempt */
+    tc_str ws_credential_name;                    /* what said so, for messages */
+    tc_str ws_ca_file;                            /* empty: only the system's roots */
+    struct tci_connect_plan *connect; /* with TCI_CONFIG_CONNECT: see daemon/connect.h */
+    /* Taken already, for the device to take over; NULL: it takes runtime_dir itself. */
+    struct tci_runtime_dir *runtime;
     /* Names of variables that must not reach commands (exporter variables that are set). */
     tc_str *hidden_variables;
     size_t nhidden_variables;
@@ -118,7 +128,8 @@ typedef enum tci_config_action {
     TCI_CONFIG_SERVE,
     TCI_CONFIG_HELP,    /* print text to standard output, exit 0 */
     TCI_CONFIG_VERSION, /* likewise */
-    TCI_CONFIG_UPDATE   /* text is what update prints on standard output, exit 0 */
+    TCI_CONFIG_UPDATE,  /* text is what update prints on standard output, exit 0 */
+    TCI_CONFIG_CONNECT  /* tci_connect, then serve */
 } tci_config_action;
 
 /* Read everything: argv, the environment, the file, the credential. Checks every rule, so that a
@@ -129,5 +140,10 @@ typedef enum tci_config_action {
 int tci_config_load(int argc, char *const *argv, char *const *envp, tci_config *ret,
                     tci_config_action *ret_action, tc_str *ret_text, tc_err *err) TC_CHECKED;
 void tci_config_done(tci_config *config);
+
+/* What a credential file holds, checked: a regular file, no link, 1 to 8192 bytes without white space
+ * or control characters, but for one line end. where names the setting in messages. Any thread.
+ * Errors: INVALID (what it holds), and what reading says. */
+int tci_config_read_credential(tc_str where, tc_str path, tci_secret *ret, tc_err *err) TC_CHECKED;
 
 #endif

@@ -53,18 +53,6 @@ static int version(tci_cfg *c, tc_str *ret_text, tc_err *err)
                             number);
 }
 
-static int connect_word(tci_cfg *c, tci_cfg_args args, tci_config_action *ret_action,
-                        tc_str *ret_text, tc_err *err)
-{
-    if (args.count == 2 && strcmp(args.items[1], "--help") == 0) {
-        *ret_action = TCI_CONFIG_HELP;
-        return tci_cfg_help(c, ret_text, err);
-    }
-    (void)tc_err_set(err, TC_E_UNSUPPORTED, "connect is not available in this build");
-    return tc_err_hint(err, "serve over stdio or HTTP; see %.*s --help",
-                       TC_STR_ARG(c->config->program));
-}
-
 int tci_cfg_read_action(tci_cfg *c, tci_cfg_args args, tci_config_action *ret_action,
                         tc_str *ret_text, tc_err *err)
 {
@@ -83,8 +71,11 @@ int tci_cfg_read_action(tci_cfg *c, tci_cfg_args args, tci_config_action *ret_ac
         *ret_action = TCI_CONFIG_HELP;
         return tci_cfg_help(c, ret_text, err);
     }
-    if (tci_str_eq(first, TC_STR("connect")))
-        return connect_word(c, args, ret_action, ret_text, err);
+    if (tci_str_eq(first, TC_STR("connect"))) {
+        bool is_help = args.count == 2 && strcmp(args.items[1], "--help") == 0;
+        *ret_action = is_help ? TCI_CONFIG_HELP : TCI_CONFIG_CONNECT;
+        return is_help ? tci_cfg_connect_help(c, ret_text, err) : 0;
+    }
     if (tci_str_eq(first, TC_STR("update"))) {
         tci_cfg_args rest = {args.items + 1, args.count - 1};
         *ret_action = TCI_CONFIG_UPDATE;
@@ -141,7 +132,7 @@ int tci_cfg_apply_flags(tci_cfg *c, tci_cfg_args args, tc_err *err)
 
 static const char usage[] =
     "usage: %.*s [options]                 serve EIP, by default on standard input and output\n"
-    "       %.*s connect <URL|name> ...    pair with a Host and serve it\n"
+    "       %.*s connect <URL|name> ...    pair with a Host and serve it; see connect --help\n"
     "       %.*s update [options]          replace this program; see update --help\n"
     "       %.*s --version | --help\n";
 
@@ -169,9 +160,9 @@ static const char settings[] =
     "%s"
     "Without FULL_CONTROL=true, trusted_executable_roots or shell_profiles there are files only, "
     "no\n"
-    "commands. Not available in this build: connect, reverse_websocket, restricted sandboxes, "
-    "egress\n"
-    "other than inherit, another account, --allow-sudo false, --computer-use true.\n";
+    "commands. connect and reverse_websocket need a build with TLS. Not available in any build:\n"
+    "restricted sandboxes, egress other than inherit, another account, --allow-sudo false,\n"
+    "--computer-use true.\n";
 
 int tci_cfg_help(tci_cfg *c, tc_str *ret_text, tc_err *err)
 {

@@ -331,8 +331,7 @@ static int decode_lifecycle(tci_cfg *c, tc_err *err)
 
 /* ---- folders ---- */
 
-/* Where a person's programs keep state, or empty. */
-static int state_home(tci_cfg *c, tc_str *ret, tc_err *err)
+int tci_cfg_state_home(tci_cfg *c, tc_str *ret, tc_err *err)
 {
     tc_str home;
     if (tci_cfg_getenv(c, "XDG_STATE_HOME", &home) && tci_cfg_is_absolute(home))
@@ -348,7 +347,7 @@ static int default_folders(tci_cfg *c, tc_err *err)
     tci_config *config = c->config;
     const tci_cfg_setting *runtime = &c->vars[TCI_CFG_VAR_RUNTIME_DIR];
     tc_str home = TC_STR("");
-    if (!config->is_drop_in && state_home(c, &home, err) < 0)
+    if (!config->is_drop_in && tci_cfg_state_home(c, &home, err) < 0)
         return err->code;
     if (home.len == 0) {
         (void)tc_err_set(err, TC_E_INVALID, "%.*s is required", TC_STR_ARG(runtime->name));

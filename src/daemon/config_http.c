@@ -67,7 +67,7 @@ int tci_cfg_read_file(tc_str where, tc_str path, size_t max_bytes, char **ret, s
 
 /* ---- settings ---- */
 
-static int need_setting(const tci_cfg_setting *s, tc_err *err)
+int tci_cfg_need(const tci_cfg_setting *s, tc_err *err)
 {
     if (!s->is_set)
         return tc_err_set(err, TC_E_INVALID, "%.*s is required", TC_STR_ARG(s->name));
@@ -77,7 +77,7 @@ static int need_setting(const tci_cfg_setting *s, tc_err *err)
 static int decode_bind(tci_cfg *c, tci_addr *ret, tc_err *err)
 {
     const tci_cfg_setting *s = &c->vars[TCI_CFG_VAR_HTTP_BIND];
-    if (need_setting(s, err) < 0)
+    if (tci_cfg_need(s, err) < 0)
         return err->code;
     if (tci_addr_parse(s->value, ret, err) < 0)
         return tc_err_set(err, TC_E_INVALID, "%.*s must be a numeric IP address and port",
@@ -101,28 +101,33 @@ static bool is_credential(tc_str *text)
     return text->len >= 1 && text->len <= CREDENTIAL_MAX;
 }
 
-static int read_credential(tci_cfg *c, tc_err *err)
+int tci_config_read_credential(tc_str where, tc_str path, tci_secret *ret, tc_err *err)
 {
-    const tci_cfg_setting *s = &c->vars[TCI_CFG_VAR_HTTP_CREDENTIAL_FILE];
     char *text;
     size_t len;
-    if (need_setting(s, err) < 0)
-        return err->code;
-    int rc = tci_cfg_read_file(s->name, s->value, CREDENTIAL_MAX + 2, &text, &len, err);
+    int rc = tci_cfg_read_file(where, path, CREDENTIAL_MAX + 2, &text, &len, err);
     if (rc < 0 && rc != TC_E_TOO_BIG)
         return rc;
     tc_str credential = rc == 0 ? tci_str_of(text, len) : TC_STR("");
     int result = is_credential(&credential)
-                     ? tci_secret_init(&c->config->http_credential, credential, err)
+                     ? tci_secret_init(ret, credential, err)
                      : tc_err_set(err, TC_E_INVALID,
                                   "%.*s must hold 1 to %d bytes without white space or "
                                   "control characters",
-                                  TC_STR_ARG(s->name), CREDENTIAL_MAX);
+                                  TC_STR_ARG(where), CREDENTIAL_MAX);
     if (rc == 0) {
         tci_mem_wipe(text, len);
         tci_free(text);
     }
     return result;
+}
+
+static int read_credential(tci_cfg *c, tc_err *err)
+{
+    const tci_cfg_setting *s = &c->vars[TCI_CFG_VAR_HTTP_CREDENTIAL_FILE];
+    if (tci_cfg_need(s, err) < 0)
+        return err->code;
+    return tci_config_read_credential(s->name, s->value, &c->config->http_credential, err);
 }
 
 static int decode_tls(tci_cfg *c, tc_err *err)
@@ -160,7 +165,7 @@ static int check_scope(const tci_cfg *c, const tci_addr *bind, tc_err *err)
             return tc_err_set(err, TC_E_INVALID, "%.*s is not valid with TLS", TC_STR_ARG(s->name));
         return 0;
     }
-    if (need_setting(s, err) < 0)
+    if (tci_cfg_need(s, err) < 0)
         return err->code;
     if (tci_str_eq(s->value, TC_STR("provider_private_link")))
         return 0;
@@ -179,16 +184,6 @@ static int decode_http(tci_cfg *c, tc_err *err)
     if (decode_bind(c, &bind, err) < 0 || read_credential(c, err) < 0 || decode_tls(c, err) < 0)
         return err->code;
     return check_scope(c, &bind, err);
-}
-
-static int decode_reverse(tci_cfg *c, tc_err *err)
-{
-    if (need_setting(&c->vars[TCI_CFG_VAR_REVERSE_WS_URL], err) < 0 ||
-        need_setting(&c->vars[TCI_CFG_VAR_REVERSE_WS_CREDENTIAL_FILE], err) < 0)
-        return err->code;
-    (void)tc_err_set(err, TC_E_UNSUPPORTED,
-                     "transport reverse_websocket is not available in this build");
-    return tc_err_hint(err, "use transport stdio or http");
 }
 
 int tci_cfg_decode_transport(tci_cfg *c, tc_err *err)
@@ -214,7 +209,7 @@ int tci_cfg_decode_transport(tci_cfg *c, tc_err *err)
     case TCI_TRANSPORT_HTTP:
         return decode_http(c, err);
     case TCI_TRANSPORT_REVERSE_WEBSOCKET:
-        return decode_reverse(c, err);
+        return tci_cfg_decode_reverse(c, err);
     }
     return 0;
 }

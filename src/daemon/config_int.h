@@ -105,6 +105,12 @@ int tci_cfg_check_flags(tci_cfg *c, tci_cfg_args args, const char **ret_config_p
                         tc_err *err) TC_CHECKED;
 /* Lay them over the tree. */
 int tci_cfg_apply_flags(tci_cfg *c, tci_cfg_args args, tc_err *err) TC_CHECKED;
+/* Lay file, variables and flags over each other in c->tree, the lowest of all being base (JSON). */
+int tci_cfg_apply_layers(tci_cfg *c, const char *base, tci_cfg_args args, const char *config_path,
+                         tc_err *err) TC_CHECKED;
+/* The connect word and all that the daemon it starts is told; UNSUPPORTED in a build without it. */
+int tci_cfg_load_connect(tci_cfg *c, tci_cfg_args args, tc_err *err) TC_CHECKED;
+int tci_cfg_connect_help(tci_cfg *c, tc_str *ret_text, tc_err *err) TC_CHECKED;
 /* The update word: *ret_text is what it prints. */
 int tci_cfg_update(tci_cfg *c, tci_cfg_args args, tc_str *ret_text, tc_err *err) TC_CHECKED;
 /* The manual that --help prints. */
@@ -134,6 +140,12 @@ int tci_cfg_decode_limits(tci_cfg *c, tc_err *err) TC_CHECKED;
 int tci_cfg_decode_device(tci_cfg *c, tc_err *err) TC_CHECKED;   /* names, folders, lifecycle */
 int tci_cfg_decode_commands(tci_cfg *c, tc_err *err) TC_CHECKED; /* roots, profiles, full control */
 int tci_cfg_decode_transport(tci_cfg *c, tc_err *err) TC_CHECKED;
+/* The address and files of reverse_websocket; UNSUPPORTED in a build without it. */
+int tci_cfg_decode_reverse(tci_cfg *c, tc_err *err) TC_CHECKED;
+/* INVALID when it is not set. */
+int tci_cfg_need(const tci_cfg_setting *s, tc_err *err) TC_CHECKED;
+/* Where a person's programs keep state: $XDG_STATE_HOME/telechir, or empty. */
+int tci_cfg_state_home(tci_cfg *c, tc_str *ret, tc_err *err) TC_CHECKED;
 /* Identity, sandbox, egress, desktop: what is not built is UNSUPPORTED. */
 int tci_cfg_check_boundary(const tci_cfg *c, tc_err *err) TC_CHECKED;
 

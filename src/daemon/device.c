@@ -200,7 +200,8 @@ static int prepare(tci_device *d, tc_err *err)
     d->id = c->device_id;
     if (d->id.len == 0 && tci_device_identity(c->state_dir, &d->arena, &d->id, err) < 0)
         return err->code;
-    if (tci_runtime_dir_open(c->runtime_dir, &d->runtime, err) < 0)
+    d->runtime = c->runtime;
+    if (d->runtime == NULL && tci_runtime_dir_open(c->runtime_dir, &d->runtime, err) < 0)
         return err->code;
     if (describe(d, err) < 0)
         return err->code;

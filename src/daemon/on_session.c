@@ -155,7 +155,7 @@ int tci_on_session_open(tci_req *r, tc_err *err)
 int tci_on_session_attach(tci_req *r, tc_err *err)
 {
     TCI_UNUSED(err);
-    r->session->owner = r->carrier;
+    tci_session_adopt(r->session, r->carrier);
     ((tci_eip_session_attach_result *)r->result)->descriptor = describe(r->session);
     return 0;
 }

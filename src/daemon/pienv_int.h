@@ -85,8 +85,8 @@ struct tci_pi_req {
     tci_buf out; /* the payload of the result */
 
     struct tci_pi_handle *handle; /* counted; of operations on open files */
-    tci_link turn;                /* waits for its turn at the handle, or for the output (a piece) */
-    tci_pi_handler start;         /* what to do when it comes */
+    tci_link turn;        /* waits for its turn at the handle, or for the output (a piece) */
+    tci_pi_handler start; /* what to do when it comes */
 };
 
 /* Answer with a record and finish. type NULL: "{}". payload: contents are taken over, also when the

@@ -7,6 +7,7 @@
 
 #include "daemon/carrier_http.h"
 #include "daemon/carrier_stdio.h"
+#include "daemon/carrier_ws.h"
 #include "net/fd.h"
 #include "plat/clock.h"
 #include "plat/proc.h"
@@ -21,6 +22,7 @@ typedef struct serving {
     tci_device *device;
     tci_stdio *stdio;
     tci_http_carrier *http;
+    tci_ws_carrier *ws;
     tci_signal term, intr;
     int status;
     char message[TC_ERR_MSG_MAX];
@@ -31,6 +33,7 @@ static void on_end(void *user, int status, tc_str message)
     serving *s = user;
     s->stdio = NULL;
     s->http = NULL;
+    s->ws = NULL;
     s->status = status;
     (void)snprintf(s->message, sizeof s->message, "%.*s", TC_STR_ARG(message));
     tci_loop_stop(s->loop);
@@ -42,6 +45,8 @@ static void drain(serving *s)
         tci_stdio_drain(s->stdio);
     if (s->http != NULL)
         tci_http_carrier_drain(s->http);
+    if (s->ws != NULL)
+        tci_ws_carrier_drain(s->ws);
 }
 
 static void on_term(tci_signal *sig, int signum)
@@ -75,9 +80,9 @@ static int open_transport(serving *s, const tci_config *config, tc_err *err)
     case TCI_TRANSPORT_HTTP:
         return tci_http_carrier_open(s->device, on_end, s, &s->http, err);
     case TCI_TRANSPORT_REVERSE_WEBSOCKET:
-        break;
+        return tci_ws_carrier_open(s->device, NULL, on_end, s, &s->ws, err);
     }
-    return tc_err_set(err, TC_E_UNSUPPORTED, "transport reverse_websocket is not available");
+    return tc_err_set(err, TC_E_UNSUPPORTED, "no such transport");
 }
 
 /* Give everything back. What still hangs (a call on a file system that does not answer) is left to the end

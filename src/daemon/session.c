@@ -17,6 +17,7 @@
 enum { CLOSE_BUDGET_MS = 10000 };
 
 static void on_idle(tci_timer *t);
+static void on_grace(tci_timer *t);
 static void on_retention(tci_timer *t);
 static void on_close_limit(tci_timer *t);
 
@@ -38,6 +39,7 @@ static void session_init(tci_session *s, tci_device *d, tci_carrier *owner)
     tci_list_init(&s->requests);
     tci_list_init(&s->closers);
     tci_timer_init(&s->idle, d->loop, on_idle);
+    tci_timer_init(&s->grace, d->loop, on_grace);
     tci_timer_init(&s->retention, d->loop, on_retention);
     tci_timer_init(&s->close_limit, d->loop, on_close_limit);
     s->used_ms = tci_loop_now_ms(d->loop);
@@ -49,6 +51,7 @@ static void session_init(tci_session *s, tci_device *d, tci_carrier *owner)
 static void session_free(tci_session *s)
 {
     tci_timer_stop(&s->idle);
+    tci_timer_stop(&s->grace);
     tci_timer_stop(&s->retention);
     tci_timer_stop(&s->close_limit);
     tci_ledger_done(&s->ledger);
@@ -150,6 +153,31 @@ static void on_retention(tci_timer *t)
         tci_session_close(s, NULL); /* a session that cannot forget must end */
 }
 
+/* ---- without an owner ---- */
+
+static void on_grace(tci_timer *t)
+{
+    tci_session_close(TCI_CONTAINER(t, tci_session, grace), NULL);
+}
+
+void tci_session_detach(tci_session *s)
+{
+    tc_err err;
+    (void)tci_session_ref(s);
+    s->owner = NULL;
+    tci_transfer_end_all(s);
+    if (s->state < TCI_SESSION_CLOSING &&
+        tci_timer_start(&s->grace, (int64_t)s->device->config->disconnect_grace_ms, &err) < 0)
+        tci_session_close(s, NULL); /* nobody would end it */
+    tci_session_unref(s);
+}
+
+void tci_session_adopt(tci_session *s, tci_carrier *owner)
+{
+    tci_timer_stop(&s->grace);
+    s->owner = owner;
+}
+
 /* ---- close ---- */
 
 static tci_req *next_to_cancel(tci_session *s)
@@ -220,6 +248,7 @@ void tci_session_close(tci_session *s, tci_session_closer *closer)
     }
     s->state = TCI_SESSION_CLOSING;
     tci_timer_stop(&s->idle);
+    tci_timer_stop(&s->grace);
     tci_timer_stop(&s->retention);
     tci_session_ref(s);
     limit_close(s);

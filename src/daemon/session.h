@@ -42,6 +42,7 @@ typedef struct tci_session {
     uint64_t staged_bytes, staged_objects;
     int64_t used_ms;
     tci_timer idle;                    /* expiry */
+    tci_timer grace;                   /* detached: until it closes */
     tci_timer retention;               /* collection of what was not used */
     tci_timer close_limit;             /* budget of closing */
     tci_list closers;                  /* who waits for the end */
@@ -60,6 +61,11 @@ static inline tci_session *tci_session_ref(tci_session *s)
 }
 void tci_session_unref(tci_session *s);
 void tci_session_touch(tci_session *s);
+/* The owner's link is lost: transfers end, everything else goes on, and unless somebody attaches within
+ * disconnect_grace_ms the session closes. */
+void tci_session_detach(tci_session *s);
+/* Somebody attaches: a detached session, or its owner once more. */
+void tci_session_adopt(tci_session *s, tci_carrier *owner);
 /* Begin closing: cancels requests, kills processes, aborts transfers. Idempotent. done (may be
  * NULL) is called when everything is gone (clean true) or the ten-second budget has passed. */
 typedef struct tci_session_closer {

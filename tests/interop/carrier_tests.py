@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the released client may expect of a daemon whatever carries the frames. test_client_stdio.py and
-test_client_http.py run all of it, each with its own fixture `carrier`: an async context manager that starts a
+"""What the released client may expect of a daemon whatever carries the frames. test_client_stdio.py,
+test_client_http.py and test_client_reverse.py run all of it, each with its own fixture `carrier`: an async context manager that starts a
 daemon and gives the client's device connection."""
 import asyncio
 import hashlib
@@ -18,7 +18,7 @@ from peer import (FULL, MIB, at, call, coded, decoded, download, err, everything
 
 def heavy(place, carrier):
     """What takes long and does not depend on the carrier runs once in an ordinary run."""
-    if carrier == place.http and not FULL:
+    if carrier != place.stdio and not FULL:
         pytest.skip("long, and run over stdio; TC_FULL=1 runs it here too")
 
 

@@ -14,8 +14,10 @@ import subprocess
 import threading
 import time
 
-from a13n_envd_client import EIPDeviceConnection, EIPMethodError, HttpTransport, StdioTransport
+from a13n_envd_client import (AcceptedWebSocketTransport, EIPDeviceConnection, EIPMethodError, HttpTransport,
+                              StdioTransport)
 from a13n_envd_client.eip.v1 import METHODS, EIPPath
+from websockets.asyncio.server import serve
 
 MIB = 1024 * 1024
 FULL = bool(os.environ.get("TC_FULL"))
@@ -69,6 +71,14 @@ class Place:
         self.port = free_port()
         base = {"TRANSPORT": "http", "HTTP_BIND": f"127.0.0.1:{self.port}", "HTTP_CREDENTIAL_FILE": secret,
                 "HTTP_PLAINTEXT_SCOPE": "loopback"}
+        base.update(more)
+        return self.settings(**base)
+
+    def reverse_settings(self, url, **more):
+        secret = os.path.join(self.folder, "credential")
+        with open(secret, "w") as f:
+            f.write(self.credential + "\n")
+        base = {"TRANSPORT": "reverse_websocket", "REVERSE_WS_URL": url, "REVERSE_WS_CREDENTIAL_FILE": secret}
         base.update(more)
         return self.settings(**base)
 
@@ -148,6 +158,17 @@ class Place:
         child.send_signal(signal.SIGTERM)
         assert await asyncio.to_thread(child.wait, LONG_S) == 0, said(child)
 
+    @contextlib.asynccontextmanager
+    async def reverse(self, client_limit=None, **more):
+        async with Host(self) as host:
+            child = self.start(self.reverse_settings(host.url, **more), stdin=subprocess.DEVNULL)
+            device = await host.device(client_limit)
+            device.daemon_pid = child.pid
+            async with device:
+                yield device
+            child.send_signal(signal.SIGTERM)
+            assert await asyncio.to_thread(child.wait, LONG_S) == 0, said(child)
+
     async def connect(self, client_limit=None, **how):
         how.setdefault("endpoint", f"http://127.0.0.1:{self.port}")
         transport = HttpTransport(how.pop("endpoint"), self.credential, **raised(client_limit), **how)
@@ -172,6 +193,52 @@ class Place:
 
     def staged(self):
         return glob.glob(self.work + "/**/.eip-stage-*", recursive=True)
+
+
+class Host:
+    """The Host of a reverse WebSocket: a listener that gives the connections of the daemon that dials it, in the
+    order they come. Every change of its attributes holds for the next connection."""
+
+    def __init__(self, place, tls=None, **how):
+        self.place, self.tls, self.how = place, tls, how
+        self.status = None          # instead of the upgrade
+        self.subprotocol = "eip.v1"  # what it chooses, offered or not
+        self.seen = []              # the Authorization of every request
+        self.accepted = asyncio.Queue()
+
+    async def __aenter__(self):
+        how = {"compression": None, "ping_interval": None, "max_size": 64 * MIB, **self.how}
+        self.server = await serve(self.handle, "127.0.0.1", 0, ssl=self.tls, subprotocols=["eip.v1"],
+                                  select_subprotocol=lambda *_: self.subprotocol,
+                                  process_request=self.check, **how)
+        self.port = self.server.sockets[0].getsockname()[1]
+        self.url = f"{'wss' if self.tls else 'ws'}://127.0.0.1:{self.port}/eip"
+        return self
+
+    async def __aexit__(self, *_):
+        self.server.close()
+        await self.server.wait_closed()
+
+    def check(self, connection, request):
+        self.seen.append(request.headers.get("Authorization"))
+        if self.seen[-1] != f"Bearer {self.place.credential}":
+            return connection.respond(401, "")
+        return connection.respond(self.status, "") if self.status else None
+
+    async def handle(self, connection):
+        await self.accepted.put(connection)
+        await connection.wait_closed()
+
+    async def connection(self):
+        return await asyncio.wait_for(self.accepted.get(), LONG_S)
+
+    async def device(self, client_limit=None, **how):
+        """The device of the next connection."""
+        connection = await self.connection()
+        device = await EIPDeviceConnection.initialize(
+            AcceptedWebSocketTransport(connection, **raised(client_limit)), expected_device_id="device-1", **how)
+        device.connection = connection
+        return device
 
 
 def raised(limit):

@@ -28,10 +28,6 @@ static void which_transport(void **state)
         {{{NULL}},
          {{"A13N_ENVD_TRANSPORT=reverse_websocket", "A13N_ENVD_REVERSE_WS_URL=ws://h/"}},
          "A13N_ENVD_REVERSE_WS_CREDENTIAL_FILE is required"},
-        {{{NULL}},
-         {{"A13N_ENVD_TRANSPORT=reverse_websocket", "A13N_ENVD_REVERSE_WS_URL=ws://h/",
-           "A13N_ENVD_REVERSE_WS_CREDENTIAL_FILE=/c"}},
-         "reverse_websocket is not available"},
     };
     check_verdicts(rows, TCI_ARRAY_LEN(rows));
 }
@@ -245,6 +241,67 @@ static void http_values_arrive(void **state)
     unload(&l);
 }
 
+/* ---- dialling out ---- */
+
+#define WS "A13N_ENVD_TRANSPORT=reverse_websocket"
+#define WS_URL "A13N_ENVD_REVERSE_WS_URL="
+#define WS_FAULT "must be ws or wss with a host and without user info, query, or fragment"
+
+static void where_to_dial(void **state)
+{
+    (void)state;
+    (void)put_text_file("host-token", "secret");
+    const char *file = var_path("A13N_ENVD_REVERSE_WS_CREDENTIAL_FILE", "host-token");
+    const verdict rows[] = {
+        {{{NULL}}, {{WS, WS_URL "ws://h/", file}}, NULL},
+        {{{NULL}}, {{WS, WS_URL "ws://h", file}}, NULL},
+        {{{NULL}}, {{WS, WS_URL "WSS://h:8443/a/b", file}}, NULL},
+        {{{NULL}}, {{WS, WS_URL "wss://[::1]:1/", file}}, NULL},
+        {{{NULL}}, {{WS, WS_URL "http://h/", file}}, "A13N_ENVD_REVERSE_WS_URL " WS_FAULT},
+        {{{NULL}}, {{WS, WS_URL "https://h/", file}}, WS_FAULT},
+        {{{NULL}}, {{WS, WS_URL "ws://u:p@h/", file}}, WS_FAULT},
+        {{{NULL}}, {{WS, WS_URL "ws://h/?", file}}, WS_FAULT},
+        {{{NULL}}, {{WS, WS_URL "ws://h/?q=1", file}}, WS_FAULT},
+        {{{NULL}}, {{WS, WS_URL "ws://h/#f", file}}, WS_FAULT},
+        {{{NULL}}, {{WS, WS_URL "h", file}}, "must be a valid ws or wss URL"},
+        {{{NULL}}, {{WS, WS_URL "ws:///p", file}}, "must be a valid ws or wss URL"},
+        {{{NULL}}, {{WS, WS_URL "ws://h:99999/", file}}, "must be a valid ws or wss URL"},
+        {{{NULL}}, {{WS, WS_URL "", file}}, "must be a valid ws or wss URL"},
+        {{{NULL}},
+         {{WS, WS_URL "ws://h/", "A13N_ENVD_REVERSE_WS_CREDENTIAL_FILE=rel"}},
+         "A13N_ENVD_REVERSE_WS_CREDENTIAL_FILE must be an absolute path"},
+        {{{NULL}},
+         {{WS, WS_URL "ws://h/", "A13N_ENVD_REVERSE_WS_CREDENTIAL_FILE=/nowhere"}},
+         "cannot read A13N_ENVD_REVERSE_WS_CREDENTIAL_FILE"},
+        {{{NULL}},
+         {{WS, WS_URL "ws://h/", file, "A13N_ENVD_REVERSE_WS_CA_FILE="}},
+         "A13N_ENVD_REVERSE_WS_CA_FILE must be an absolute path"},
+        {{{NULL}},
+         {{WS, WS_URL "ws://h/", file, "A13N_ENVD_REVERSE_WS_CA_FILE=/"}},
+         "must be a regular file, not a symlink"},
+    };
+    check_verdicts(rows, TCI_ARRAY_LEN(rows));
+}
+
+static void what_to_dial_with(void **state)
+{
+    loaded l;
+    (void)state;
+    const char *token = put_text_file("host-token", "secret");
+    const char *ca = put_text_file("host-ca", "pem");
+    words vars = {{"TELECHIRD_TRANSPORT=reverse_websocket", "TELECHIRD_REVERSE_WS_URL=wss://h/p",
+                   var_path("TELECHIRD_REVERSE_WS_CREDENTIAL_FILE", "host-token"),
+                   var_path("TELECHIRD_REVERSE_WS_CA_FILE", "host-ca")}};
+    load(&l, "telechird", NULL, &vars);
+    assert_int_equal(l.rc, 0);
+    assert_int_equal(l.config.transport, TCI_TRANSPORT_REVERSE_WEBSOCKET);
+    assert_text(l.config.ws_url, "wss://h/p");
+    assert_text(l.config.ws_credential_file, token);
+    assert_text(l.config.ws_credential_name, "TELECHIRD_REVERSE_WS_CREDENTIAL_FILE");
+    assert_text(l.config.ws_ca_file, ca);
+    unload(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -257,6 +314,8 @@ int main(void)
         cmocka_unit_test(plaintext_is_for_loopback_or_a_private_link),
         cmocka_unit_test(certificate_and_key_belong_together),
         cmocka_unit_test(http_values_arrive),
+        cmocka_unit_test(where_to_dial),
+        cmocka_unit_test(what_to_dial_with),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
