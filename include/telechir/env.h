@@ -20,6 +20,7 @@
 #define TELECHIR_ENV_H
 
 #include <telechir/client.h>
+#include <telechir/connections.h>
 #include <telechir/execution_env.h>
 
 #ifdef __cplusplus
@@ -29,7 +30,10 @@ extern "C" {
 /* ---- what a program asks for ---- */
 
 /* A reference to a secret; never the secret. kind "environment": a variable of the program's
- * environment, or whatever the runtime's resolver makes of it. */
+ * environment, or whatever the runtime's resolver makes of it. It is resolved anew for every session,
+ * right before that is opened; ready fails (NOT_FOUND) when its source is missing or empty. What is
+ * kept, saved and described has the reference only.
+ *   inject_hosts   host names it may go to; with an allowlist, among its hosts */
 typedef struct tc_secret_ref {
     tc_str env; /* the variable commands see its placeholder in */
     tc_str kind, name;
@@ -59,7 +63,7 @@ typedef struct tc_expected_boundary {
  *   working_directory   absolute; empty: the device's default
  *   egress, expected_boundary   NULL: none
  *   state               an envelope from tc_env_state, JSON; what the provider needs to find its
- *                       device again; required for http_envd
+ *                       device again; required for http_envd and websocket_envd
  *   allow_create        may the provider make a machine? Providers for existing devices refuse true
  *                       with UNSUPPORTED before anything else happens
  *   required_methods    in addition to what files need
@@ -80,6 +84,21 @@ typedef struct tc_env_options {
     const tc_pair *shell_env;
     size_t nshell_env;
 } tc_env_options;
+
+/* working_directory, egress and expected_boundary of a recipe from the JSON that a configuration holds:
+ *   {"working_directory":"/w",
+ *    "egress":{"destinations":{"mode":"public"}  or  {"mode":"allowlist","hosts":["api.example.com"]},
+ *              "secrets":[{"env":"TOKEN","source":{"kind":"environment","name":"HOST_TOKEN"},
+ *                          "inject_hosts":["api.example.com"]}]},
+ *    "expected_boundary":{"sandbox":{"mode":"disabled"}  or  {"mode":"restricted","grants":[
+ *                           {"path":"/w","access":"read_write"}],"full_disk_read":false},
+ *                         "egress":"inherit"|"deny"|"controlled",
+ *                         "identity":{"uid":1,"gid":1},"privilege_gain_blocked":true}}
+ * Members may be left out, but for the ones of destinations, source, sandbox and the modes; others, a
+ * secret's value among them, are refused. What it makes lives in r; the rest of options stays.
+ * Errors: PARSE, INVALID, TOO_BIG. */
+TC_API int tc_env_recipe_parse(tc_str json, tc_result *r, tc_env_options *options,
+                               tc_err *err) TC_CHECKED;
 
 /* How a local daemon is launched.
  *   executable     empty: the program "telechird" beside the running one, then
@@ -127,6 +146,24 @@ TC_API int tc_env_create_http(tc_runtime *rt, const tc_env_options *options,
                               const tc_http_options *http, tc_env **ret_env,
                               tc_err *err) TC_CHECKED;
 
+/* Where a daemon that dials in is to be found.
+ *   connections             those the program's listener attaches to, of the same runtime; they may be
+ *                           closed before the adapter. NULL: an adapter that never becomes ready, and
+ *                           says so
+ *   connection_timeout_ms   how long ready waits for the daemon to dial in: 30 s */
+typedef struct tc_websocket_options {
+    size_t size;
+    tc_connections *connections;
+    int64_t connection_timeout_ms;
+} tc_websocket_options;
+
+/* Check a recipe for a daemon that dials in. Nothing is looked for before ready, which waits for the
+ * daemon's connection and opens a session of its own on it. Adapters share the connection; closing one
+ * ends its session only. websocket may be NULL. */
+TC_API int tc_env_create_websocket(tc_runtime *rt, const tc_env_options *options,
+                                   const tc_websocket_options *websocket, tc_env **ret_env,
+                                   tc_err *err) TC_CHECKED;
+
 /* An environment on a connection the program already holds (the device is retained). */
 TC_API int tc_env_create_on_device(tc_device *d, const tc_env_options *options, tc_env **ret_env,
                                    tc_err *err) TC_CHECKED;
@@ -157,7 +194,7 @@ TC_API int tc_env_cleanup(tc_env *env, tc_ctx *ctx, tc_err *err) TC_CHECKED;
 
 /* Facts; texts live as long as the env. */
 TC_API tc_str tc_env_id(const tc_env *env);       /* the program's environment_id */
-TC_API tc_str tc_env_provider(const tc_env *env); /* "local", "ssh", "local_envd", "http_envd" */
+TC_API tc_str tc_env_provider(const tc_env *env); /* "local", "local_envd", ... */
 /* The namespace of its files, the "id" of the ExecutionEnv interface: equal for adapters that see the
  * same files at equal paths. Changes to one file are to be made one after another within it. */
 TC_API tc_str tc_env_files_id(const tc_env *env);

@@ -197,7 +197,10 @@ int tci_ask_violation(const tci_ask *ask, tc_err *err, const char *what)
     if (ask->session != NULL)
         return tci_session_violation(ask->session, ask->opts->result, err, what);
     tc_err_set(err, TC_E_PROTOCOL, "the daemon broke the protocol: %s", what);
-    tci_conn_break(ask->device->conn, err);
+    if (ask->done != NULL) /* on the loop */
+        tci_conn_fail(ask->device->conn, err);
+    else
+        tci_conn_break(ask->device->conn, err);
     return TC_E_PROTOCOL;
 }
 
@@ -320,6 +323,7 @@ int tci_ask_begin(tci_ask *ask, tci_wake *wake, tci_call **ret_call, tc_err *err
     call->sess = ask->session != NULL ? ask->session->sess : NULL;
     call->method = m;
     call->wake = wake != NULL ? wake : &call->own_wake;
+    call->done = ask->done;
     call->start.cb = start_on_loop;
     call->stop.cb = stop_on_loop;
     rc = prepare(ask, m, call, err);

@@ -18,6 +18,12 @@ const char *tci_runtime_getenv(const tc_runtime *rt, const char *name);
 int tci_runtime_secret(tc_runtime *rt, tc_str kind, tc_str name, tc_result *r, tc_str *ret_value,
                        tc_err *err) TC_CHECKED;
 
+/* The loop that everything of the runtime is on, for what else is to run there: work on it by
+ * tci_runtime_run, and let go of all of it before the runtime closes. */
+struct tci_loop *tci_runtime_loop(const tc_runtime *rt);
+/* Run fn on the loop thread and wait for it; false, and nothing done, when the runtime is closed. */
+bool tci_runtime_run(tc_runtime *rt, void (*fn)(void *arg), void *arg);
+
 /* The runtime's one connection for key, made by make when there is none or the one there is
  * lost; a second caller waits for the first one's connect. ret_device is a reference of the
  * caller's; the runtime holds its own until it closes. */

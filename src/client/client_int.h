@@ -59,8 +59,6 @@ struct tc_runtime {
 
 /* Post unless the loop is gone. */
 bool tci_runtime_post(tc_runtime *rt, tci_post *post);
-/* Run fn on the loop thread and wait for it; false, and nothing done, when the loop is gone. */
-bool tci_runtime_run(tc_runtime *rt, void (*fn)(void *arg), void *arg);
 
 /* Loop thread: stop the loop once everything has ended. */
 void tci_runtime_check_end(tc_runtime *rt);
@@ -99,7 +97,9 @@ typedef struct tci_conn_vtable {
     void (*xfer_end)(tci_xfer *x);
     void (*xfer_reset)(tci_xfer *x, tci_eipd_status status);
     void (*xfer_forget)(tci_xfer *x); /* drop every pointer to it */
-    /* The connection failed or is being closed: stop reading and writing, let go of every pending
+    /* The connection failed: nothing more is handed to the wire from now on. May be NULL. */
+    void (*halt)(tci_conn *c);
+    /* After that: stop reading and writing, let go of every pending
      * request's bytes, and call tci_conn_stopped once nothing is left on the loop. */
     void (*stop)(tci_conn *c);
     void (*free)(tci_conn *c);
@@ -190,9 +190,11 @@ void tci_sess_break(tci_sess *s, const tc_err *err);
 
 /* ---- requests ---- */
 
-/* Something on its way to the peer over a framed carrier. */
+/* A message on its way to the peer (messages.h). done comes once: is_written says whether all of it
+ * left, or may have. */
 typedef struct tci_out {
     tci_link link;
+    void *carried; /* the link's own */
     tci_iovec parts[3];
     unsigned nparts;
     size_t nbytes, nsent;
@@ -211,14 +213,14 @@ struct tci_pending {
     tci_lane_queue *lane; /* NULL: holds none */
     bool is_ordinary;
     tci_buf request;
-    /* framed */
+    /* messages */
     tci_out out;
     char head[TCI_FRAMES_PUT_MAX];
     bool is_written;
     bool is_busy;   /* the carrier still needs it */
     bool is_orphan; /* over, and freed when the carrier is done with it */
-    /* http */
     tci_conn *conn;
+    /* http */
     struct tci_http_call *http;
     tci_held *held; /* an answer whose length is known */
     size_t held_len;
@@ -240,6 +242,7 @@ struct tci_call {
     tc_str operation_id; /* for operation.cancel; empty: cannot be cancelled */
     tci_wake *wake;
     tci_wake own_wake;
+    tci_post *done;  /* posted when it is over, for who does not wait; NULL: none */
     tc_err stop_err; /* why the caller gives up */
     /* loop */
     tci_link lane_link;
@@ -271,6 +274,7 @@ typedef struct tci_ask {
     void *params;                    /* its context, if it has one, is filled in */
     void *result;                    /* decoded into, borrowing from opts->result */
     int64_t limit_ms;                /* our own patience without any deadline; 0: none */
+    tci_post *done;                  /* see tci_call; NULL: somebody waits */
     tc_str operation_id;             /* filled in: that of the context */
     bool is_reply;                   /* filled in: an answer came */
     const tci_eip_error_data *error; /* filled in when the answer was an error */
@@ -337,7 +341,8 @@ struct tci_xfer {
     uint64_t credited; /* acknowledged */
     uint64_t ends[TCI_WINDOW];
     unsigned nends;
-    tci_list sent; /* writer: blocks without credit yet */
+    tci_list sent;       /* writer: blocks without credit yet */
+    uint64_t credit_due; /* writer: credit of a block whose sending has not returned yet; 0: none */
     tci_post start, end, reset;
     tci_eipd_status reset_status;
     struct tci_http_call *http;
@@ -400,6 +405,21 @@ struct tc_session {
     tc_result *held;
     tc_session_info info;
 };
+
+/* A device around a connection, not initialized yet; one reference, the caller's. The connection is
+ * taken over, also on failure. */
+int tci_device_new_own(tc_runtime *rt, tci_conn *c, const tc_device_options *options,
+                       tc_device **ret_device, tc_err *err) TC_CHECKED;
+/* Initialize it without waiting: begin, and end when done was posted (or fails at once). The device
+ * may be used after an end that succeeded. A begin that failed needs no end. */
+typedef struct tci_device_start tci_device_start;
+int tci_device_start_begin(tc_device *d, tci_post *done, tci_device_start **ret_start,
+                           tc_err *err) TC_CHECKED;
+int tci_device_start_end_own(tci_device_start *s, tc_err *err) TC_CHECKED;
+/* How long initializing may take. */
+int64_t tci_device_initialize_ms(const tc_device_options *options);
+/* Loop thread: drop a reference to a device whose connection has stopped. */
+void tci_device_drop(tc_device *d);
 
 /* Take over a new connection (also on failure), initialize, and wrap it. */
 int tci_device_start_own(tc_runtime *rt, tci_conn *c, tc_ctx *ctx, const tc_device_options *options,

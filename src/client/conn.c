@@ -55,15 +55,18 @@ void tci_call_finish(tci_call *call, int code, const tc_err *err, bool is_unsent
     call->is_unsent = is_unsent;
     call->is_done = true;
     tci_wake *wake = call->wake;
+    tci_post *done = call->done;
     uint64_t id = call->id;
     tci_wake_count_one(wake);
-    tci_mutex_unlock(&rt->lock); /* the call may be gone from here on */
+    tci_mutex_unlock(&rt->lock); /* the call may be gone from here on, unless nobody waits */
     tci_wake_send(wake, tci_wake_bit(id));
+    if (done != NULL)
+        tci_loop_post(rt->loop, done);
 }
 
 static void pump(tci_conn *c);
 
-/* Unlink p, give its place in the lane to the next, and free it (framed: once it is written). */
+/* Unlink p, give its place in the lane to the next, and free it (a message: once it is done). */
 static void drop_pending(tci_conn *c, tci_pending *p)
 {
     tci_link_remove(&p->link);
@@ -414,6 +417,8 @@ void tci_conn_fail(tci_conn *c, const tc_err *err)
     c->is_dead = true;
     c->fail = *err;
     atomic_store(&c->is_alive, false);
+    if (c->v->halt != NULL)
+        c->v->halt(c);
     /* Before anybody is woken: who asks then must see it. */
     TCI_LIST_EACH (&c->sessions, link)
         atomic_store(&TCI_CONTAINER(link, tci_sess, link)->is_alive, false);

@@ -64,35 +64,84 @@ static void narrow(atomic_uint_fast64_t *ours, uint64_t theirs)
     atomic_store(ours, tci_min_u64(atomic_load(ours), theirs));
 }
 
-static int initialize(tc_device *d, tc_ctx *ctx, int64_t limit_ms, tc_err *err)
+/* An initialize on its way. */
+struct tci_device_start {
+    tc_str version;
+    tci_eip_initialize_params params;
+    tci_eip_initialize_result result;
+    tc_call opts;
+    tci_ask ask;
+    tci_call *call;
+};
+
+static void fill_start(tci_device_start *s, tc_device *d)
 {
-    tc_runtime *rt = d->rt;
-    tc_str version = TC_STR(TCI_EIP_PROTOCOL_VERSION);
-    tci_eip_initialize_params params = {
-        .supported_protocol_versions = {&version, 1},
+    const tc_runtime *rt = d->rt;
+    s->version = TC_STR(TCI_EIP_PROTOCOL_VERSION);
+    s->params = (tci_eip_initialize_params){
+        .supported_protocol_versions = {&s->version, 1},
         .client = {.name = rt->client_name, .version = rt->client_version},
         .has_expected_device_id = d->expected_device_id.len > 0,
         .expected_device_id = d->expected_device_id,
     };
-    tci_eip_initialize_result res = {0};
-    tc_call opts = TC_CALL(ctx, d->held);
-    tci_ask ask = {.device = d,
-                   .opts = &opts,
-                   .method = TCI_EIP_INITIALIZE,
-                   .params = &params,
-                   .result = &res,
-                   .limit_ms = limit_ms};
-    int rc = tci_ask_do(&ask, err);
+    s->opts = TC_CALL(NULL, d->held);
+    s->ask = (tci_ask){.device = d,
+                       .opts = &s->opts,
+                       .method = TCI_EIP_INITIALIZE,
+                       .params = &s->params,
+                       .result = &s->result};
+}
+
+/* Its answer is there: what it says of the device. */
+static int take_start(tci_device_start *s, tc_err *err)
+{
+    tc_device *d = s->ask.device;
+    int rc = tci_to_device_info(&d->held->arena, &s->result.descriptor, &d->info, err);
     if (rc == 0)
-        rc = tci_to_device_info(&d->held->arena, &res.descriptor, &d->info, err);
-    if (rc == 0)
-        rc = check_initialized(d, &res, err);
+        rc = check_initialized(d, &s->result, err);
     if (rc < 0)
         return rc;
     narrow(&d->conn->max_request_bytes, d->info.limits.max_request_bytes);
     narrow(&d->conn->max_response_bytes, d->info.limits.max_response_bytes);
     narrow(&d->conn->max_frame_bytes, d->info.limits.max_transfer_frame_bytes);
     return 0;
+}
+
+static int initialize(tc_device *d, tc_ctx *ctx, int64_t limit_ms, tc_err *err)
+{
+    tci_device_start s = {.call = NULL};
+    fill_start(&s, d);
+    s.opts.ctx = ctx;
+    s.ask.limit_ms = limit_ms;
+    int rc = tci_ask_do(&s.ask, err);
+    return rc == 0 ? take_start(&s, err) : rc;
+}
+
+int tci_device_start_begin(tc_device *d, tci_post *done, tci_device_start **ret_start, tc_err *err)
+{
+    tci_device_start *s = tci_new(tci_device_start);
+    if (s == NULL)
+        return tci_err_no_memory(err);
+    fill_start(s, d);
+    s->ask.done = done;
+    int rc = tci_ask_begin(&s->ask, NULL, &s->call, err);
+    if (rc == 0 && tci_ask_is_done(s->call)) /* the runtime is closed: nothing will be posted */
+        rc = tci_ask_end(&s->ask, s->call, err);
+    if (rc < 0) {
+        tci_free(s);
+        return rc;
+    }
+    *ret_start = s;
+    return 0;
+}
+
+int tci_device_start_end_own(tci_device_start *s, tc_err *err)
+{
+    int rc = tci_ask_end(&s->ask, s->call, err);
+    if (rc == 0)
+        rc = take_start(s, err);
+    tci_free(s);
+    return rc;
 }
 
 int tci_device_options_check(const tc_device_options *o, tc_err *err)
@@ -102,14 +151,26 @@ int tci_device_options_check(const tc_device_options *o, tc_err *err)
     return 0;
 }
 
-int tci_device_start_own(tc_runtime *rt, tci_conn *c, tc_ctx *ctx, const tc_device_options *options,
-                         tc_device **ret_device, tc_err *err)
+static int give_up(tc_device *d, tci_conn *c, int rc)
+{
+    if (d != NULL) {
+        tc_result_free(d->held);
+        tci_runtime_release(d->rt);
+        tci_free(d);
+    }
+    if (tci_link_is_in(&c->link))
+        tci_conn_close(c);
+    else
+        c->v->free(c); /* it never began */
+    return rc;
+}
+
+int tci_device_new_own(tc_runtime *rt, tci_conn *c, const tc_device_options *options,
+                       tc_device **ret_device, tc_err *err)
 {
     tc_device *d = tci_new(tc_device);
-    if (d == NULL) {
-        tci_conn_close(c);
-        return tci_err_no_memory(err);
-    }
+    if (d == NULL)
+        return give_up(d, c, tci_err_no_memory(err));
     atomic_init(&d->refs, 1);
     d->rt = tci_runtime_retain(rt);
     d->conn = c;
@@ -117,11 +178,25 @@ int tci_device_start_own(tc_runtime *rt, tci_conn *c, tc_ctx *ctx, const tc_devi
     int rc = tc_result_new(&d->held, err);
     if (rc == 0)
         rc = tc_result_dup(d->held, options->expected_device_id, &d->expected_device_id, err);
-    if (rc == 0)
-        rc = initialize(d, ctx,
-                        options->initialize_timeout_ms > 0 ? options->initialize_timeout_ms
-                                                           : INITIALIZE_MS,
-                        err);
+    if (rc < 0)
+        return give_up(d, c, rc);
+    *ret_device = d;
+    return 0;
+}
+
+int64_t tci_device_initialize_ms(const tc_device_options *options)
+{
+    return options->initialize_timeout_ms > 0 ? options->initialize_timeout_ms : INITIALIZE_MS;
+}
+
+int tci_device_start_own(tc_runtime *rt, tci_conn *c, tc_ctx *ctx, const tc_device_options *options,
+                         tc_device **ret_device, tc_err *err)
+{
+    tc_device *d = NULL;
+    int rc = tci_device_new_own(rt, c, options, &d, err);
+    if (rc < 0)
+        return rc;
+    rc = initialize(d, ctx, tci_device_initialize_ms(options), err);
     if (rc < 0) {
         tc_device_close(d);
         return rc;
@@ -164,6 +239,19 @@ void tc_device_close(tc_device *d)
     tci_conn_close(d->conn);
     if (d->on_end != NULL)
         d->on_end(d->on_end_arg);
+    tc_result_free(d->held);
+    tci_runtime_release(d->rt);
+    tci_free(d);
+}
+
+void tci_device_drop(tc_device *d)
+{
+    tci_conn *c = d->conn;
+    tci_loop_assert(c->rt->loop);
+    if (atomic_fetch_sub(&d->refs, 1) != 1)
+        return;
+    tci_link_remove(&c->link);
+    c->v->free(c);
     tc_result_free(d->held);
     tci_runtime_release(d->rt);
     tci_free(d);

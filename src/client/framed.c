@@ -1,20 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading and writing frames. Leaves the child to spawn.c and transfers to framed_xfer.c. Loop
+ * Reading and writing frames. Leaves the child to spawn.c, and what is in them to messages.c. Loop
  * thread. Invariant: nothing here fails the connection from inside a call of conn.c: failures found
  * while writing are told at the end of the turn. */
 #include "client/framed.h"
 
 #include "plat/fd.h"
 
-enum {
-    READ_BYTES = 64 * 1024,
-    READS_PER_TURN = 16,
-    CONTROL_RUN_MAX = 8,
-    REQUEST_MAX = 16 * 1024 * 1024,
-    RESPONSE_MAX = 64 * 1024 * 1024,
-    FRAME_MAX = 4 * 1024 * 1024
-};
+enum { READ_BYTES = 64 * 1024, READS_PER_TURN = 16, CONTROL_RUN_MAX = 8 };
 
 /* ---- the end ---- */
 
@@ -41,9 +34,9 @@ static void drop_outs(tci_list *list)
     }
 }
 
-static void framed_stop(tci_conn *c)
+static void framed_stop(tci_messages *m)
 {
-    tci_framed *f = tci_framed_of(c);
+    tci_framed *f = tci_framed_of(&m->base);
     tci_later_cancel(&f->flush);
     tci_later_cancel(&f->end);
     f->current = NULL;
@@ -55,12 +48,12 @@ static void framed_stop(tci_conn *c)
     if (f->has_hatch)
         tci_hatch_stop(f);
     else
-        tci_conn_stopped(c);
+        tci_conn_stopped(&f->base);
 }
 
-static void framed_free(tci_conn *c)
+static void framed_free(tci_messages *m)
 {
-    tci_framed *f = tci_framed_of(c);
+    tci_framed *f = tci_framed_of(&m->base);
     tci_held_free(f->part_held);
     tci_free(f->part_block);
     tci_free(f->buf);
@@ -69,12 +62,9 @@ static void framed_free(tci_conn *c)
 
 /* ---- writing ---- */
 
-void tci_framed_put(tci_framed *f, tci_out *out)
+static void framed_put(tci_messages *m, tci_out *out)
 {
-    out->nbytes = 0;
-    out->nsent = 0;
-    for (unsigned i = 0; i < out->nparts; i++)
-        out->nbytes += out->parts[i].len;
+    tci_framed *f = tci_framed_of(&m->base);
     tci_list_push_back(out->is_control ? &f->control : &f->data, &out->link);
     if (f->base.is_dead || f->end_err.code != TC_OK)
         return; /* stop drops it */
@@ -189,39 +179,6 @@ static void on_flush(tci_later *later)
 
 /* ---- reading ---- */
 
-/* A data frame whose bytes lie in `bytes`, or, with block, at the front of the block's own. */
-static int take_data(tci_framed *f, tc_str bytes, tci_block *block, tc_err *err)
-{
-    tci_eipd frame;
-    int rc = tci_eipd_decode(bytes, &frame, err);
-    if (rc < 0) {
-        tci_free(block);
-        return rc;
-    }
-    if (block == NULL && frame.payload.len > 0) {
-        block = tci_block_new(0, frame.payload.len);
-        if (block == NULL)
-            return tci_err_no_memory(err);
-        memcpy(block->payload, frame.payload.ptr, frame.payload.len);
-        block->len = frame.payload.len;
-    } else if (block != NULL) {
-        block->payload = block->bytes + (frame.payload.ptr - bytes.ptr);
-        block->len = frame.payload.len;
-    }
-    tci_conn_data_own(&f->base, &frame, block);
-    return 0;
-}
-
-static int take_control(tci_framed *f, tc_str body, tc_err *err)
-{
-    tci_held *h = tci_held_new(body.len);
-    if (h == NULL)
-        return tci_err_no_memory(err);
-    memcpy(h->text, body.ptr, body.len);
-    tci_conn_reply_own(&f->base, h, NULL);
-    return 0;
-}
-
 /* The body is larger than what is here: gather it in the memory it will stay in. */
 static int begin_part(tci_framed *f, tc_err *err)
 {
@@ -257,9 +214,15 @@ static int end_part(tci_framed *f, tc_err *err)
         return err->code;
     }
     if (block != NULL)
-        return take_data(f, body, block, err);
-    tci_conn_reply_own(&f->base, held, NULL);
-    return 0;
+        return tci_messages_data_own(&f->messages, body, block, err);
+    return tci_messages_control_own(&f->messages, held, err);
+}
+
+static int take_frame(tci_framed *f, const tci_frame *frame, tc_err *err)
+{
+    if (frame->kind == TCI_FRAME_CONTROL)
+        return tci_messages_control_own(&f->messages, tci_held_of(frame->body), err);
+    return tci_messages_data_own(&f->messages, frame->body, NULL, err);
 }
 
 /* Everything that is complete in the buffer. */
@@ -280,8 +243,7 @@ static int parse(tci_framed *f, tc_err *err)
         case TCI_FRAMES_PART:
             return begin_part(f, err);
         case TCI_FRAMES_FRAME:
-            rc = frame.kind == TCI_FRAME_CONTROL ? take_control(f, frame.body, err)
-                                                 : take_data(f, frame.body, NULL, err);
+            rc = take_frame(f, &frame, err);
             if (rc < 0)
                 return rc;
             break;
@@ -344,76 +306,34 @@ static void on_ready(tci_stream *s, unsigned events)
         write_out(f);
 }
 
-/* ---- requests ---- */
+/* ---- the link ---- */
 
-static void request_written(tci_out *out, bool is_written)
+static tci_progress framed_progress(tci_messages *m, const tci_out *out)
 {
-    tci_pending *p = TCI_CONTAINER(out, tci_pending, out);
-    p->is_written = is_written;
-    p->is_busy = false;
-    if (p->is_orphan)
-        tci_pending_release(p);
+    TCI_UNUSED(m);
+    return out->nsent == 0 ? TCI_PROGRESS_NONE : TCI_PROGRESS_PART; /* nsent == nbytes is done */
 }
 
-static void framed_send(tci_conn *c, tci_pending *p)
+static bool framed_take_back(tci_messages *m, tci_out *out)
 {
-    size_t head = tci_frames_put_head(p->head, TCI_FRAME_CONTROL, p->request.len);
-    p->out = (tci_out){
-        .parts = {{p->head, head}, {p->request.ptr, p->request.len}},
-        .nparts = 2,
-        .is_control = true,
-        .done = request_written,
-    };
-    p->is_busy = true;
-    tci_framed_put(tci_framed_of(c), &p->out);
-}
-
-static bool framed_is_untouched(const tci_pending *p)
-{
-    return !p->is_written && p->out.nsent == 0;
-}
-
-static bool framed_is_unsent(const tci_pending *p)
-{
-    return !p->is_written;
-}
-
-static bool framed_abandon(tci_conn *c, tci_pending *p)
-{
-    if (!framed_is_untouched(p))
-        return false; /* its answer is still awaited, by nobody */
-    tc_err err;
-    tci_link_remove(&p->out.link);
-    p->is_busy = false;
-    tc_err_set(&err, TC_E_CANCELLED, "taken back");
-    tci_conn_end_pending(c, p, &err, true);
+    TCI_UNUSED(m);
+    if (out->nsent > 0)
+        return false;
+    tci_link_remove(&out->link);
+    out->done(out, false);
     return true;
 }
 
-static const tci_conn_vtable framed_vtable = {
-    .send = framed_send,
-    .abandon = framed_abandon,
-    .is_untouched = framed_is_untouched,
-    .is_unsent = framed_is_unsent,
-    .xfer_start = tci_framed_xfer_start,
-    .xfer_give = tci_framed_xfer_give,
-    .xfer_end = tci_framed_xfer_end,
-    .xfer_reset = tci_framed_xfer_reset,
-    .xfer_forget = tci_framed_xfer_forget,
+static const tci_message_link framed_link = {
+    .has_heads = true,
+    .put = framed_put,
+    .progress = framed_progress,
+    .take_back = framed_take_back,
     .stop = framed_stop,
     .free = framed_free,
 };
 
 /* ---- opening ---- */
-
-void tci_conn_set_limits(tci_conn *c, const tc_device_options *o)
-{
-    atomic_store(&c->max_request_bytes,
-                 o->max_request_bytes > 0 ? o->max_request_bytes : REQUEST_MAX);
-    atomic_store(&c->max_response_bytes,
-                 o->max_response_bytes > 0 ? o->max_response_bytes : RESPONSE_MAX);
-    atomic_store(&c->max_frame_bytes, o->max_frame_bytes > 0 ? o->max_frame_bytes : FRAME_MAX);
-}
 
 int tci_framed_new(tc_runtime *rt, const tc_device_options *options, tci_framed **ret_framed,
                    tc_err *err)
@@ -425,8 +345,7 @@ int tci_framed_new(tc_runtime *rt, const tc_device_options *options, tci_framed 
         tci_free(buf);
         return tci_err_no_memory(err);
     }
-    tci_conn_init(&f->base, &framed_vtable, rt);
-    tci_conn_set_limits(&f->base, options);
+    tci_messages_init(&f->messages, &framed_link, rt, options);
     f->buf = buf;
     f->flush.cb = on_flush;
     f->end.cb = on_end;

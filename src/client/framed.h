@@ -5,7 +5,7 @@
 #ifndef TCI_CLIENT_FRAMED_H
 #define TCI_CLIENT_FRAMED_H
 
-#include "client/client_int.h"
+#include "client/messages.h"
 #include "net/fd.h"
 #include "plat/proc.h"
 
@@ -28,7 +28,10 @@ typedef struct tci_hatch {
 } tci_hatch;
 
 typedef struct tci_framed {
-    tci_conn base;
+    union {
+        tci_messages messages;
+        tci_conn base; /* the beginning of it */
+    };
     tci_stream *stream;
     bool is_stream_open;
     tci_frames reader;
@@ -57,15 +60,6 @@ int tci_framed_new(tc_runtime *rt, const tc_device_options *options, tci_framed 
                    tc_err *err) TC_CHECKED;
 /* Loop thread: begin on a stream, which is taken over. */
 int tci_framed_start_own(tci_framed *f, tci_stream *stream, tc_err *err) TC_CHECKED;
-/* Queue a frame. */
-void tci_framed_put(tci_framed *f, tci_out *out);
-
-/* What transfers send (framed_xfer.c). */
-void tci_framed_xfer_start(tci_xfer *x);
-void tci_framed_xfer_give(tci_xfer *x, tci_block *b);
-void tci_framed_xfer_end(tci_xfer *x);
-void tci_framed_xfer_reset(tci_xfer *x, tci_eipd_status status);
-void tci_framed_xfer_forget(tci_xfer *x);
 
 /* Start a program of this machine with pipes for its standard input, output and error, whose other
  * ends are ret_fds (blocking, the caller's). NOT_FOUND, START_FAILED, INVALID, BUSY. */

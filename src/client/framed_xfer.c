@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Transfers over data frames: attaching, the window of eight chunks, credit, ends and resets.
+ * Transfers over data messages: attaching, the window of eight chunks, credit, ends and resets.
  * Leaves content and digests to the caller's side (xfer.c). Loop thread. Invariant: a frame that
  * does not fit the state ends the session, since nothing after it can be trusted. */
-#include "client/framed.h"
+#include "client/messages.h"
 
 /* A frame without payload, made and freed here. */
 typedef struct small_frame {
@@ -36,10 +36,14 @@ static void put_small(tci_xfer *x, tci_eipd_kind kind, tci_eipd_status status, u
         return;
     }
     tci_eipd_put_head(&data, s->bytes);
-    size_t head = tci_frames_put_head(s->head, TCI_FRAME_DATA, len);
-    s->out =
-        (tci_out){.parts = {{s->head, head}, {s->bytes, len}}, .nparts = 2, .done = small_done};
-    tci_framed_put(tci_framed_of(x->conn), &s->out);
+    tci_messages *m = tci_messages_of(x->conn);
+    s->out = (tci_out){.done = small_done};
+    if (m->link->has_heads) {
+        size_t head = tci_frames_put_head(s->head, TCI_FRAME_DATA, len);
+        s->out.parts[s->out.nparts++] = (tci_iovec){s->head, head};
+    }
+    s->out.parts[s->out.nparts++] = (tci_iovec){s->bytes, len};
+    tci_messages_put(m, &s->out);
 }
 
 void tci_framed_xfer_start(tci_xfer *x)
@@ -50,14 +54,28 @@ void tci_framed_xfer_start(tci_xfer *x)
 
 /* ---- sending chunks ---- */
 
+static void credit_up_to(tci_xfer *x, uint64_t end)
+{
+    x->credit_due = 0;
+    for (;;) {
+        tci_block *b = TCI_CONTAINER(tci_list_pop_front(&x->sent), tci_block, link);
+        x->credited = b->offset + b->len;
+        tci_xfer_deliver(x, b);
+        if (x->credited == end)
+            return;
+    }
+}
+
+/* It is given back at its credit, or when the transfer is over. */
 static void chunk_done(tci_out *out, bool is_written)
 {
-    TCI_UNUSED(
-        is_written); /* it stays in x->sent until its credit, or until the transfer is over */
+    TCI_UNUSED(is_written);
     tci_block *b = TCI_CONTAINER(out, tci_block, out);
     b->is_out = false;
     if (b->xfer == NULL)
         tci_free(b); /* the transfer is over */
+    else if (b->xfer->credit_due != 0 && b->xfer->credit_due == b->offset + b->len)
+        credit_up_to(b->xfer, b->xfer->credit_due);
 }
 
 static void send_chunk(tci_xfer *x, tci_block *b)
@@ -69,9 +87,11 @@ static void send_chunk(tci_xfer *x, tci_block *b)
         .handle = x->handle,
         .payload = {b->payload, b->len},
     };
-    size_t frame_head = tci_eipd_head_len(&data);
+    tci_messages *m = tci_messages_of(x->conn);
+    size_t frame_head = tci_eipd_head_len(&data), n = 0;
     char head[TCI_FRAMES_PUT_MAX];
-    size_t n = tci_frames_put_head(head, TCI_FRAME_DATA, tci_eipd_frame_len(&data));
+    if (m->link->has_heads)
+        n = tci_frames_put_head(head, TCI_FRAME_DATA, tci_eipd_frame_len(&data));
     /* Both heads go right in front of the payload: one part. */
     char *at = b->payload - frame_head;
     tci_eipd_put_head(&data, at);
@@ -85,7 +105,7 @@ static void send_chunk(tci_xfer *x, tci_block *b)
         .nparts = 1,
         .done = chunk_done,
     };
-    tci_framed_put(tci_framed_of(x->conn), &b->out);
+    tci_messages_put(m, &b->out);
 }
 
 void tci_framed_xfer_give(tci_xfer *x, tci_block *b)
@@ -155,29 +175,22 @@ static const char *got_chunk(tci_xfer *x, const tci_eipd *frame, tci_block *b)
     return NULL;
 }
 
-static void credit_up_to(tci_xfer *x, uint64_t end)
-{
-    for (;;) {
-        tci_block *b = TCI_CONTAINER(tci_list_pop_front(&x->sent), tci_block, link);
-        x->credited = b->offset + b->len;
-        tci_xfer_deliver(x, b);
-        if (x->credited == end)
-            return;
-    }
-}
-
 static const char *got_credit(tci_xfer *x, uint64_t end)
 {
     if (x->is_read || (x->state != TCI_XFER_OPEN && x->state != TCI_XFER_ENDING))
         return "credit out of place";
+    tci_messages *m = tci_messages_of(x->conn);
     TCI_LIST_EACH (&x->sent, link) {
         const tci_block *b = TCI_CONTAINER(link, tci_block, link);
-        if (b->is_out)
+        if (b->is_out && m->link->progress(m, &b->out) != TCI_PROGRESS_ALL)
             break; /* not even written: it cannot have been received */
-        if (b->offset + b->len == end) {
+        if (b->offset + b->len != end)
+            continue;
+        if (b->is_out)
+            x->credit_due = end; /* its memory is still looked at */
+        else
             credit_up_to(x, end);
-            return NULL;
-        }
+        return NULL;
     }
     return "credit that is not the end of an outstanding chunk";
 }

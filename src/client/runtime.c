@@ -65,6 +65,11 @@ bool tci_runtime_run(tc_runtime *rt, void (*fn)(void *arg), void *arg)
     }
 }
 
+tci_loop *tci_runtime_loop(const tc_runtime *rt)
+{
+    return rt->loop;
+}
+
 /* ---- opening ---- */
 
 static void loop_main(void *arg)

@@ -230,11 +230,11 @@ void tci_conn_data_own(tci_conn *c, const tci_eipd *frame, tci_block *b)
         tci_xfer_frame_own(x, frame, b);
         return;
     }
-    tci_free(b);
     /* What was under way when we let go of a transfer or session is no violation. */
-    if (s == NULL && frame->kind == TCI_EIPD_RESET)
-        return;
-    if (s != NULL && (s->is_dead || tci_sess_has_ended_handle(s, frame->handle)))
+    bool is_late = s == NULL ? frame->kind == TCI_EIPD_RESET
+                             : s->is_dead || tci_sess_has_ended_handle(s, frame->handle);
+    tci_free(b); /* the frame's texts may lie in it */
+    if (is_late)
         return;
     tc_err err;
     tc_err_set(&err, TC_E_PROTOCOL, "the daemon broke the protocol: %s for an unknown %s",

@@ -35,12 +35,7 @@ static int dup_egress(tc_result *r, tc_egress_recipe *e, tc_err *err)
         rc = tci_arena_error(tci_result_arena(r), err);
     for (size_t i = 0; rc == 0 && i < e->nsecrets; i++) {
         refs[i] = e->secrets[i];
-        if (refs[i].env.len == 0 || refs[i].kind.len == 0 || refs[i].name.len == 0 ||
-            refs[i].inject_hosts.count == 0)
-            rc = tc_err_set(err, TC_E_INVALID,
-                            "a secret reference needs a variable, a source and hosts");
-        if (rc == 0)
-            rc = dup_str(r, &refs[i].env, err);
+        rc = dup_str(r, &refs[i].env, err);
         if (rc == 0)
             rc = dup_str(r, &refs[i].kind, err);
         if (rc == 0)
@@ -80,7 +75,9 @@ static int copy_recipe(tci_eip_env *e, const tc_env_options *o, tc_err *err)
     if (rc == 0 && o->egress != NULL) {
         e->has_egress = true;
         e->egress = *o->egress;
-        rc = dup_egress(r, &e->egress, err);
+        rc = tci_egress_check(o->egress, err);
+        if (rc == 0)
+            rc = dup_egress(r, &e->egress, err);
     }
     if (rc == 0 && o->expected_boundary != NULL) {
         e->has_expected = true;

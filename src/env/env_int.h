@@ -44,6 +44,8 @@ struct tci_eip_env {
 /* Everything that create checks alike. provider: whose state the envelope must be. */
 int tci_eip_env_new(tc_runtime *rt, const tci_env_vtable *v, const tc_env_options *options,
                     bool needs_state, tci_eip_env **ret_env, tc_err *err) TC_CHECKED;
+/* What an egress recipe may not be: INVALID (egress_recipe.c). */
+int tci_egress_check(const tc_egress_recipe *e, tc_err *err) TC_CHECKED;
 /* The operations of an adapter over EIP; a provider copies this and sets its name. */
 #define TCI_EIP_ENV_VTABLE(name)                                                            \
     {                                                                                       \

@@ -18,8 +18,8 @@ static const char *why_not;
 bool fixture_choose(int argc, char **argv)
 {
     static const provider *const all[] = {
-        &local_provider,     &reference_provider,  &local_envd_provider,
-        &http_envd_provider, &https_envd_provider, &ssh_provider,
+        &local_provider,      &reference_provider,      &local_envd_provider, &http_envd_provider,
+        &https_envd_provider, &websocket_envd_provider, &ssh_provider,
     };
     const char *name = argc > 1 ? argv[1] : "local";
     for (size_t i = 0; i < TCI_ARRAY_LEN(all); i++)
@@ -157,6 +157,8 @@ int fixture_close(void **state)
 {
     fixture *f = *state;
     tc_result_free(f->r);
+    if (chosen->stop_first != NULL)
+        chosen->stop_first(f);
     tc_runtime_close(f->rt);
     if (chosen->stop != NULL)
         chosen->stop(f);

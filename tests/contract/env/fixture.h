@@ -32,12 +32,13 @@ typedef struct provider {
     bool is_pi, has_ext, is_lazy, is_http, is_tls;
     const char *(*start)(fixture *f);
     void (*stop)(fixture *f);
+    void (*stop_first)(fixture *f); /* while the runtime is still open */
     int (*make)(fixture *f, tc_env_options *options, tc_env **ret_env);
     void (*kill)(fixture *f, tc_env *env);
 } provider;
 
 extern const provider local_provider, reference_provider, local_envd_provider, http_envd_provider,
-    https_envd_provider, ssh_provider;
+    https_envd_provider, websocket_envd_provider, ssh_provider;
 
 struct fixture {
     const provider *p;

@@ -71,7 +71,7 @@ static void foreign_state_is_refused(void **state)
     not_if(f, is_pi);
     tc_env *env = NULL;
     tc_env_options o = env_options(text(f->root));
-    o.state = TC_STR("{\"provider_key\":\"websocket_envd\",\"state_version\":\"1\","
+    o.state = TC_STR("{\"provider_key\":\"other_envd\",\"state_version\":\"1\","
                      "\"state\":{\"device_id\":\"d\"}}");
     assert_code(f, TC_E_INCOMPATIBLE, make_env_with(f, &o, &env));
     o.state = TC_STR("{\"provider_key\":\"x\",\"state_version\":\"1\","

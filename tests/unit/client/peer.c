@@ -29,11 +29,12 @@ void peer_open(peer *p, void (*play)(peer *p), void *arg)
     int fds[2];
     tc_err err;
     unsigned max_concurrent = p->max_concurrent, idle = p->idle_timeout_ms;
-    const char *extra = p->descriptor_extra;
+    const char *extra = p->descriptor_extra, *egress = p->egress;
     memset(p, 0, sizeof *p);
     p->max_concurrent = max_concurrent > 0 ? max_concurrent : 16;
     p->idle_timeout_ms = idle > 0 ? idle : 1800000;
     p->descriptor_extra = extra;
+    p->egress = egress;
     assert_int_equal(tci_socket_pair(fds, &err), 0);
     p->fd = fds[0];
     p->client_fd = fds[1];
@@ -47,12 +48,17 @@ void peer_open(peer *p, void (*play)(peer *p), void *arg)
     assert_int_equal(tci_thread_new(run, p, 0, &p->thread, &err), 0);
 }
 
-void peer_close(peer *p)
+void peer_forget(peer *p)
 {
-    tci_thread_join(p->thread);
     tci_buf_done(&p->in);
     tci_buf_done(&p->held);
     tci_arena_done(&p->arena);
+}
+
+void peer_close(peer *p)
+{
+    tci_thread_join(p->thread);
+    peer_forget(p);
     if (p->why[0] != 0)
         fail_msg("the script: %s", p->why);
 }
@@ -279,11 +285,14 @@ const char *peer_format(peer *p, const char *fmt, ...)
     return out;
 }
 
-const char *peer_boundary(void)
+const char *peer_boundary(peer *p)
 {
-    return "{\"backend\":\"native\",\"egress\":\"inherit\",\"identity\":{\"gid\":0,\"uid\":0},"
-           "\"policy_digest\":\"" DIGEST "\",\"privilege_gain_blocked\":false,"
-           "\"sandbox\":{\"mode\":\"disabled\"}}";
+    return peer_format(
+        p,
+        "{\"backend\":\"native\",\"egress\":\"%s\",\"identity\":{\"gid\":0,\"uid\":0},"
+        "\"policy_digest\":\"" DIGEST "\",\"privilege_gain_blocked\":false,"
+        "\"sandbox\":{\"mode\":\"disabled\"}}",
+        p->egress != NULL ? p->egress : "inherit");
 }
 
 const char *peer_limits(peer *p)
@@ -311,15 +320,15 @@ bool peer_initialize(peer *p)
                                "\"limits\":%s,\"path_style\":\"posix\"},"
                                "\"protocol_version\":\"0.3\","
                                "\"server\":{\"name\":\"a13n-envd\",\"version\":\"0.5.1\"}}",
-                               peer_boundary(), p->idle_timeout_ms, peer_limits(p)));
+                               peer_boundary(p), p->idle_timeout_ms, peer_limits(p)));
     return true;
 }
 
-static void give_session(peer *p)
+void peer_give_session(peer *p)
 {
     peer_result(p, peer_format(p,
                                "{\"descriptor\":{%s\"available_methods\":[\"file.stat\","
-                               "\"environment.readiness\",\"file.write_text\"],\"boundary\":%s,"
+                               "\"environment.readiness\",%s\"file.write_text\"],\"boundary\":%s,"
                                "\"device_id\":\"dev-1\",\"execution_features\":{"
                                "\"cpu_time_limit\":false,\"memory_bytes_limit\":false,"
                                "\"process_count_limit\":false,\"signal_interrupt\":false,"
@@ -328,14 +337,15 @@ static void give_session(peer *p)
                                "\"limits\":%s,\"session_id\":\"" SESSION "\",\"shell_profiles\":[],"
                                "\"working_directory\":\"/w\"}}",
                                p->descriptor_extra != NULL ? p->descriptor_extra : "",
-                               peer_boundary(), p->idle_timeout_ms, peer_limits(p)));
+                               p->egress != NULL ? "\"egress.update\"," : "", peer_boundary(p),
+                               p->idle_timeout_ms, peer_limits(p)));
 }
 
 bool peer_session(peer *p)
 {
     if (!peer_initialize(p) || !peer_expect(p, "session.open"))
         return false;
-    give_session(p);
+    peer_give_session(p);
     if (!peer_expect(p, "environment.readiness"))
         return false;
     peer_result(p, "{\"device_id\":\"dev-1\",\"generation\":18446744073709551615,\"ready\":true,"
@@ -367,12 +377,17 @@ const char *peer_receipt(peer *p, const char *stage, const char *outcome)
 
 /* ---- the client's end ---- */
 
+int (*rig_connect_otherwise)(rig *g);
+void (*rig_close_otherwise)(rig *g);
+
 int rig_connect(rig *g, void (*play)(peer *p), void *arg)
 {
     assert_int_equal(tc_runtime_open(NULL, &g->rt, &g->err), 0);
     assert_int_equal(tc_result_new(&g->r, &g->err), 0);
     peer_open(&g->peer, play, arg);
     tc_device_options o = {.size = sizeof o};
+    if (rig_connect_otherwise != NULL)
+        return rig_connect_otherwise(g);
     int fd = g->peer.client_fd;
     return tc_device_adopt_own(g->rt, NULL, fd, fd, &o, &g->device, &g->err);
 }
@@ -387,6 +402,8 @@ void rig_close(rig *g)
 {
     tc_session_detach(g->session);
     tc_device_close(g->device);
+    if (rig_close_otherwise != NULL)
+        rig_close_otherwise(g);
     peer_close(&g->peer);
     tc_result_free(g->r);
     tc_runtime_close(g->rt);

@@ -30,6 +30,7 @@ typedef struct peer {
     const char *descriptor_extra; /* members put into the session descriptor */
     unsigned max_concurrent;
     unsigned idle_timeout_ms;
+    const char *egress; /* mode; NULL: inherit */
     tci_frames frames;
     tci_buf in;
     tci_arena arena;
@@ -50,6 +51,9 @@ typedef struct peer {
 void peer_open(peer *p, void (*play)(peer *p), void *arg);
 /* Waits for its end; fails the test when the script was disappointed. */
 void peer_close(peer *p);
+
+/* The rest of it, once its thread was joined; whatever the script thought. */
+void peer_forget(peer *p);
 
 /* ---- in scripts ---- */
 
@@ -77,13 +81,15 @@ void peer_flush(peer *p);
 /* Answer initialize; session.open and readiness too. */
 bool peer_initialize(peer *p);
 bool peer_session(peer *p);
+/* Answer session.open or session.attach with the session's descriptor. */
+void peer_give_session(peer *p);
 /* The text of a member of the last request's params: "context.operation_id". */
 tc_str peer_text(peer *p, const char *path);
 /* A receipt of the last request, as JSON, in the arena. */
 const char *peer_receipt(peer *p, const char *stage, const char *outcome);
 /* Text by format, in the arena. */
 const char *peer_format(peer *p, const char *fmt, ...) TC_PRINTF(2, 3);
-const char *peer_boundary(void);
+const char *peer_boundary(peer *p);
 const char *peer_limits(peer *p);
 
 /* ---- in tests ---- */
@@ -94,8 +100,13 @@ typedef struct rig {
     tc_device *device;
     tc_session *session;
     peer peer;
+    void *plug; /* see plug.h */
     tc_err err;
 } rig;
+
+/* Another way than descriptors; NULL: those. */
+extern int (*rig_connect_otherwise)(rig *g);
+extern void (*rig_close_otherwise)(rig *g);
 
 /* A connected device, and a session unless the script has none. */
 int rig_connect(rig *g, void (*play)(peer *p), void *arg);

@@ -12,6 +12,8 @@ extern const struct CMUnitTest xfer_tests[];
 extern const size_t nxfer_tests;
 extern const struct CMUnitTest output_tests[];
 extern const size_t noutput_tests;
+extern const struct CMUnitTest connections_tests[];
+extern const size_t nconnections_tests;
 extern const struct CMUnitTest http_tests[];
 extern const size_t nhttp_tests;
 
