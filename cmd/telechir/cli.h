@@ -273,6 +273,7 @@ int cmd_chat(cli *c);
 int cmd_completion(cli *c);
 int cmd_cp(cli *c);
 int cmd_demo(cli *c);
+int cmd_devices(cli *c);
 int cmd_doctor(cli *c);
 int cmd_edit(cli *c);
 int cmd_exec(cli *c);
@@ -280,6 +281,7 @@ int cmd_find(cli *c);
 int cmd_forget(cli *c);
 int cmd_grep(cli *c);
 int cmd_help(cli *c);
+int cmd_host(cli *c);
 int cmd_http_envd(cli *c);
 int cmd_ls(cli *c);
 int cmd_manual(cli *c);
@@ -292,6 +294,7 @@ int cmd_target(cli *c);
 int cmd_tree(cli *c);
 int cmd_trust(cli *c);
 int cmd_version(cli *c);
+int cmd_websocket_envd(cli *c);
 int cmd_write(cli *c);
 
 #endif

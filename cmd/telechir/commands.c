@@ -39,7 +39,8 @@ const cli_option cli_ssh_options[] = {
 const size_t cli_nssh_options = TCI_ARRAY_LEN(cli_ssh_options);
 
 static const cli_option demo_options[] = {
-    {"transport", "stdio|http|ssh", "show two adapters and one file instead of an agent", 0, false},
+    {"transport", "stdio|http|websocket|ssh", "show two adapters and one file instead of an agent",
+     0, false},
     {"executable", "FILE", "another daemon program than telechird beside this one", 0, false},
 };
 
@@ -94,6 +95,12 @@ static const char exec_details[] =
 
 static const cli_option http_envd_options[] = {
     {"endpoint", "URL", "http://HOST:PORT or https://HOST[:PORT]", 0, false},
+};
+
+static const cli_option websocket_envd_options[] = {
+    {"port", "N", "of 127.0.0.1 to listen on; 0: any", 0, false},
+    {"device-id", "ID", "the device that must dial in", 0, false},
+    {"credential-file", "FILE", "file with what the daemon must present", 0, false},
 };
 
 static const cli_option cp_options[] = {
@@ -170,11 +177,29 @@ static const cli_option run_options[] = {
     {"max-turns", "N", "end the run after N answers of the model", 0, false},
     {"context-window", "TOKENS", "of the model, where it is not known", 0, false},
     {"max-tokens", "TOKENS", "of one answer", 0, false},
-    {"durability", "full|normal", "sync every commit, or leave that to the system (full)", 0,
-     false},
+    {"durability", "full|normal",
+     "sync what is acted on before it is, or leave that to the system (full)", 0, false},
     {"conversation", "ID", "of the session, another than the first", 0, false},
     {"ask", NULL, "ask before each call of a tool that changes something", 0, false},
     {"yes", NULL, "do not ask (the default), and allow what waits", 0, false},
+};
+
+static const cli_option host_options[] = {
+    {"bind", "ADDR", "serve: listen here (127.0.0.1:8787)", 0, false},
+    {"public-url", "URL", "serve: how it is reached, when that is not where it listens", 0, false},
+    {"tls-cert", "FILE", "serve: PEM, the chain from the leaf up", 0, false},
+    {"tls-key", "FILE", "serve: its key, PEM", 0, false},
+    {"behind-proxy", NULL, "serve: a proxy in front of it ends TLS", 0, false},
+    {"data", "DIR", "serve: its records ($XDG_DATA_HOME/telechir/host)", 0, false},
+    {"no-pairing", NULL, "serve: take no devices in", 0, false},
+    {"sign-in-link", NULL, "serve: print a sign-in link also when somebody is signed in", 0, false},
+    {"host", "URL", "link, logout: another Host than the one signed in to last", 0, false},
+    {"ca-file", "FILE", "login: PEM file of the authorities to trust", 0, false},
+    {"insecure", NULL, "login: do not check the server's certificate", 0, false},
+};
+
+static const cli_option devices_options[] = {
+    {"host", "URL", "another Host than the one signed in to last", 0, false},
 };
 
 static const cli_option sessions_options[] = {
@@ -201,9 +226,10 @@ const cli_command cli_commands[] = {
          "\"killed_during\",\"first_process\",\"second_process\",\"program_starts\",\"answered\"}."
          "\n"
          "\n"
-         "--transport stdio and http show the daemon alone, with commands disabled: a file is "
-         "written\n"
-         "through one adapter, which is closed, and read back through a new one. --transport ssh\n"
+         "--transport stdio, http and websocket (the daemon dials in) show the daemon alone, with\n"
+         "commands disabled: a file is written through one adapter, which is closed, and read "
+         "back\n"
+         "through a new one. --transport ssh\n"
          "starts an SSH server of its own on this machine instead (no root, own keys), trusts it "
          "by\n"
          "its fingerprint, has the daemon put there, writes and reads a file, runs a command, "
@@ -403,6 +429,18 @@ const cli_command cli_commands[] = {
      OPTIONS(http_envd_options),
      .takes_link = true,
      .run = cmd_http_envd},
+    {.name = "websocket-envd",
+     .arguments = "",
+     .summary = "Write and read a file through a daemon that dials in",
+     .details = "Listens on the loopback, waits up to 60 s for the daemon, and does as http-envd "
+                "does. The\n"
+                "daemon needs A13N_ENVD_TRANSPORT=reverse_websocket, "
+                "A13N_ENVD_REVERSE_WS_URL=ws://127.0.0.1:N,\n"
+                "and the same credential and device id.",
+     .examples = "telechir websocket-envd --port 8788 --device-id env-remote-machine "
+                 "--credential-file ~/envd-token",
+     OPTIONS(websocket_envd_options),
+     .run = cmd_websocket_envd},
     {.name = "run",
      .arguments = "[PROMPT... | -]",
      .summary = "Let an agent work, in a session that survives",
@@ -481,6 +519,43 @@ const cli_command cli_commands[] = {
      .takes_local_paths = true,
      .words = "list show export dump check repair fork",
      .run = cmd_sessions},
+    {.name = "host",
+     .arguments = "serve | login URL | link | logout",
+     .summary = "Run a Host that devices dial in to, or sign in to one",
+     .details =
+         "serve   until SIGTERM or Ctrl-C. Devices ask to be let in (telechird connect URL) and "
+         "wait\n"
+         "        until their owner approves them, on its page or with `telechir devices`. The "
+         "first\n"
+         "        start prints a link that signs the owner in, once. Plain HTTP is for this "
+         "machine\n"
+         "        only: elsewhere it needs a certificate, or --behind-proxy\n"
+         "login   with a sign-in link from standard input; the token is kept in a file of yours\n"
+         "link    make one more sign-in link, for a browser or another machine\n"
+         "logout  the token is of no use any more\n"
+         "\n"
+         "With --json: {\"url\",\"sign_in_url\"}, the latter when a link was made.",
+     .examples = "telechir host serve\n"
+                 "telechir host serve --bind 0.0.0.0:443 --tls-cert host.pem --tls-key host.key\n"
+                 "telechir host login https://host.example",
+     OPTIONS(host_options),
+     .words = "serve login link logout",
+     .run = cmd_host},
+    {.name = "devices",
+     .arguments = "[list] | show NAME | approve CODE | reject CODE | revoke NAME",
+     .summary = "Show, approve and revoke the devices of a Host",
+     .details =
+         "show     all that is known of one; of one that is online, what it says of itself too\n"
+         "approve  let a device in: compare the code with the one in its terminal, and type that\n"
+         "reject   say no to it; it may ask again after ten minutes\n"
+         "revoke   end its link and refuse its credential, for good. NAME, or its id or identity\n"
+         "\n"
+         "With --json one device a line, as docs/host.md says.",
+     .examples = "telechir devices approve BCDF-GHJK\n"
+                 "telechir devices --json",
+     OPTIONS(devices_options),
+     .words = "list show approve reject revoke",
+     .run = cmd_devices},
     {.name = "doctor",
      .arguments = "",
      .summary = "Say what works here and there, what does not, and why",

@@ -69,13 +69,22 @@ static int read_visit(cli *c, const demo_daemon *d, visit *v, tc_str *ret_text)
     return leave(c, env, rc);
 }
 
+static const char *const transport_names[] = {[DEMO_STDIO] = "stdio",
+                                              [DEMO_HTTP] = "http",
+                                              [DEMO_HTTP_FULL_CONTROL] = "http",
+                                              [DEMO_WEBSOCKET] = "websocket"};
+
 static bool show_start(cli *c, const demo_daemon *d)
 {
     if (c->is_json || c->is_quiet)
         return true;
+    static const char *const where[] = {[DEMO_STDIO] = "",
+                                        [DEMO_HTTP] = ", at ",
+                                        [DEMO_HTTP_FULL_CONTROL] = ", at ",
+                                        [DEMO_WEBSOCKET] = ", dialling "};
     return cli_outf(c, "daemon: %.*s\n", TC_STR_ARG(d->program)) &&
-           cli_outf(c, "transport: %s%s%.*s\n", d->is_http ? "http, " : "stdio",
-                    d->is_http ? "at " : "", TC_STR_ARG(d->endpoint)) &&
+           cli_outf(c, "transport: %s%s%.*s\n", transport_names[d->kind], where[d->kind],
+                    TC_STR_ARG(d->endpoint)) &&
            cli_outf(c, "workspace: %.*s (temporary, commands disabled)\n",
                     TC_STR_ARG(d->workspace));
 }
@@ -95,7 +104,7 @@ static bool show_json(cli *c, const demo_daemon *d, const visit *a, const visit 
     bool first = true;
     tci_buf_init(&j, TCI_BUF_MAX);
     tci_buf_append_byte(&j, '{');
-    cli_json_str(&j, &first, "transport", d->is_http ? TC_STR("http") : TC_STR("stdio"));
+    cli_json_str(&j, &first, "transport", tci_str(transport_names[d->kind]));
     cli_json_str(&j, &first, "daemon", d->program);
     cli_json_str(&j, &first, "device_id", a->device_id);
     cli_json_u64(&j, &first, "generation", a->generation);
@@ -166,10 +175,12 @@ int cmd_demo(cli *c)
         return demo_agent(c);
     if (strcmp(transport, "ssh") == 0)
         return demo_over_ssh(c);
-    bool is_http = strcmp(transport, "http") == 0;
-    if (!is_http && strcmp(transport, "stdio") != 0)
-        return cli_usage(c, "--transport is stdio, http or ssh, not '%s'", transport);
-    int rc = demo_daemon_start(c, is_http ? DEMO_HTTP : DEMO_STDIO, &d);
+    demo_kind kind = strcmp(transport, "http") == 0        ? DEMO_HTTP
+                     : strcmp(transport, "websocket") == 0 ? DEMO_WEBSOCKET
+                                                           : DEMO_STDIO;
+    if (kind == DEMO_STDIO && strcmp(transport, "stdio") != 0)
+        return cli_usage(c, "--transport is stdio, http, websocket or ssh, not '%s'", transport);
+    int rc = demo_daemon_start(c, kind, &d);
     if (rc == 0)
         rc = show(c, &d);
     int status = rc == 0 ? CLI_OK : cli_fail(c);

@@ -5,17 +5,20 @@
 #ifndef TCI_CLI_DEMO_H
 #define TCI_CLI_DEMO_H
 
-#include "cli.h"
+#include "gate.h"
 #include "plat/proc.h"
 
+typedef enum demo_kind { DEMO_STDIO, DEMO_HTTP, DEMO_HTTP_FULL_CONTROL, DEMO_WEBSOCKET } demo_kind;
+
 typedef struct demo_daemon {
+    demo_kind kind;
     tc_str program, device_id, version; /* version: what it calls itself */
     tc_str base;                        /* everything is below it, and goes with it */
     tc_str workspace, runtime, credential_file, log;
-    bool is_http, has_full_control;
-    tc_str endpoint;   /* of http */
+    tc_str endpoint;   /* of http, and of websocket ours */
     tc_device *device; /* of stdio: the connection that outlives the adapters */
-    tci_child child;   /* of http */
+    gate *gate;        /* of websocket: where it dials in */
+    tci_child child;   /* but of stdio */
 } demo_daemon;
 
 /* The daemon's program: --executable, else beside this one, else what the environment names. In the
@@ -37,7 +40,6 @@ int demo_over_ssh(cli *c);
 /* The whole of the demo without --transport (demo_agent.c); gives the exit status. */
 int demo_agent(cli *c);
 
-typedef enum demo_kind { DEMO_STDIO, DEMO_HTTP, DEMO_HTTP_FULL_CONTROL } demo_kind;
 /* Find the program, make the folders, start it, and wait until it answers. Commands are disabled but
  * with Full Control. On failure demo_daemon_stop still has to be called. */
 int demo_daemon_start(cli *c, demo_kind kind, demo_daemon *d) TC_CHECKED;

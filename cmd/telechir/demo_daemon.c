@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The demo's temporary daemon, over both transports. Leaves what the demo shows to demo.c. The main
+ * The demo's temporary daemon, over each transport. Leaves what the demo shows to demo.c. The main
  * thread. Invariant: what was started is ended and what was made is removed by demo_daemon_stop,
  * wherever starting stopped. */
 #include "demo.h"
@@ -150,39 +150,53 @@ static int setting(cli *c, const char **envp, size_t *n, const char *name, tc_st
     return rc;
 }
 
-static int http_settings(cli *c, const demo_daemon *d, tc_str bind, const char **envp)
+typedef struct named {
+    const char *name;
+    tc_str value;
+} named;
+
+static int settings_of(cli *c, const demo_daemon *d, tc_str bind, const char **envp)
 {
-    struct {
-        const char *name;
-        tc_str value;
-    } all[] = {
+    const named all[] = {
         {"A13N_ENVD_RUNTIME_DIR", d->runtime},
         {"A13N_ENVD_DEVICE_ID", d->device_id},
         {"A13N_ENVD_DEFAULT_WORKING_DIRECTORY", d->workspace},
+    };
+    const named http[] = {
         {"A13N_ENVD_TRANSPORT", TC_STR("http")},
         {"A13N_ENVD_HTTP_BIND", bind},
         {"A13N_ENVD_HTTP_CREDENTIAL_FILE", d->credential_file},
         {"A13N_ENVD_HTTP_PLAINTEXT_SCOPE", TC_STR("loopback")},
     };
-    size_t n = 0;
+    const named websocket[] = {
+        {"A13N_ENVD_TRANSPORT", TC_STR("reverse_websocket")},
+        {"A13N_ENVD_REVERSE_WS_URL", d->endpoint},
+        {"A13N_ENVD_REVERSE_WS_CREDENTIAL_FILE", d->credential_file},
+    };
+    bool is_websocket = d->kind == DEMO_WEBSOCKET;
+    const named *more = is_websocket ? websocket : http;
+    size_t nmore = is_websocket ? TCI_ARRAY_LEN(websocket) : TCI_ARRAY_LEN(http), n = 0;
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < TCI_ARRAY_LEN(all); i++)
         rc = setting(c, envp, &n, all[i].name, all[i].value);
+    for (size_t i = 0; rc == 0 && i < nmore; i++)
+        rc = setting(c, envp, &n, more[i].name, more[i].value);
     tc_str path = tci_str(tci_env_get("PATH"));
-    if (rc == 0 && d->has_full_control)
+    bool has_full_control = d->kind == DEMO_HTTP_FULL_CONTROL;
+    if (rc == 0 && has_full_control)
         rc = setting(c, envp, &n, "A13N_ENVD_FULL_CONTROL", TC_STR("true"));
-    if (rc == 0 && d->has_full_control && path.len > 0)
+    if (rc == 0 && has_full_control && path.len > 0)
         rc = setting(c, envp, &n, "PATH", path);
     return rc;
 }
 
-static int spawn_http(cli *c, demo_daemon *d, tc_str bind)
+static int spawn_daemon(cli *c, demo_daemon *d, tc_str bind)
 {
     enum { SETTINGS_MAX = 16 };
     const char *envp[SETTINGS_MAX] = {NULL};
     char *program = NULL, *cwd = NULL;
     TCI_FILE_AUTO log = TCI_FILE_NONE;
-    int rc = http_settings(c, d, bind, envp);
+    int rc = settings_of(c, d, bind, envp);
     if (rc == 0)
         rc = tci_arena_cstr(&c->arena, d->program, &program, &c->err);
     if (rc == 0)
@@ -271,7 +285,7 @@ static int start_http_once(cli *c, demo_daemon *d)
     if (rc == 0)
         rc = tci_arena_printf(&c->arena, &d->endpoint, &c->err, "http://%.*s", TC_STR_ARG(bind));
     if (rc == 0)
-        rc = spawn_http(c, d, bind);
+        rc = spawn_daemon(c, d, bind);
     return rc == 0 ? wait_http(c, d) : rc;
 }
 
@@ -288,27 +302,70 @@ static int start_http(cli *c, demo_daemon *d)
     return rc > 0 ? demo_ended_early(c, d->log, "the daemon") : rc;
 }
 
+/* ---- it dials in ---- */
+
+/* Until it is there. 1: it ended instead. */
+static int wait_dialled(cli *c, demo_daemon *d)
+{
+    int64_t until = tci_clock_mono_ns() + (int64_t)START_MS * 1000000;
+    for (;;) {
+        tc_device *device = NULL;
+        tci_exit ended;
+        bool was_lost;
+        int rc = tc_connections_wait(gate_connections(d->gate), c->ctx, d->device_id, LOOK_MS,
+                                     &device, &c->err);
+        tc_device_close(device); /* the connection stays */
+        if (rc != TC_E_TIMEOUT)
+            return rc;
+        if (tci_child_peek(&d->child, &ended, &was_lost))
+            return 1;
+        if (tci_clock_mono_ns() > until)
+            return tc_err_set(&c->err, TC_E_CONNECT, "the daemon does not dial in");
+    }
+}
+
+static int start_websocket(cli *c, demo_daemon *d)
+{
+    int rc = write_credential(c, d);
+    if (rc == 0)
+        rc = gate_open(c, 0, d->device_id, d->credential_file, &d->gate);
+    if (rc < 0)
+        return rc;
+    d->endpoint = tci_str(gate_url(d->gate));
+    rc = spawn_daemon(c, d, (tc_str){0});
+    if (rc == 0)
+        rc = wait_dialled(c, d);
+    return rc > 0 ? demo_ended_early(c, d->log, "the daemon") : rc;
+}
+
 /* ---- the whole ---- */
 
 int demo_daemon_start(cli *c, demo_kind kind, demo_daemon *d)
 {
-    *d = (demo_daemon){.is_http = kind != DEMO_STDIO,
-                       .has_full_control = kind == DEMO_HTTP_FULL_CONTROL,
-                       .child = TCI_CHILD_NONE};
+    *d = (demo_daemon){.kind = kind, .child = TCI_CHILD_NONE};
     d->device_id = TC_STR("env-demo-machine");
     int rc = demo_find_daemon(c, &d->program);
     if (rc == 0)
         rc = make_folders(c, d);
-    if (rc == 0)
-        rc = d->is_http ? start_http(c, d) : start_stdio(c, d);
-    return rc;
+    if (rc < 0)
+        return rc;
+    switch (kind) {
+    case DEMO_STDIO:
+        return start_stdio(c, d);
+    case DEMO_WEBSOCKET:
+        return start_websocket(c, d);
+    case DEMO_HTTP:
+    case DEMO_HTTP_FULL_CONTROL:
+        break;
+    }
+    return start_http(c, d);
 }
 
 bool demo_daemon_is_alive(const demo_daemon *d)
 {
     tci_exit ended;
     bool was_lost;
-    if (d->is_http)
+    if (d->kind != DEMO_STDIO)
         return d->child.pid != 0 && !tci_child_peek(&d->child, &ended, &was_lost);
     return d->device != NULL && tc_device_is_alive(d->device);
 }
@@ -319,14 +376,18 @@ int demo_daemon_adapter(cli *c, const demo_daemon *d, tc_env **ret_env)
     tc_http_options http = {
         .size = sizeof http, .endpoint = d->endpoint, .credential_file = d->credential_file};
     tc_env *env = NULL;
+    tc_str key = d->kind == DEMO_WEBSOCKET ? TC_STR("websocket_envd") : TC_STR("http_envd");
     int rc = 0;
-    if (d->is_http) {
-        rc = tc_env_state_make(TC_STR("http_envd"), d->device_id, c->result, &options.state,
-                               &c->err);
-        if (rc == 0)
-            rc = tc_env_create_http(cli_runtime(c), &options, &http, &env, &c->err);
-    } else {
+    if (d->kind != DEMO_STDIO)
+        rc = tc_env_state_make(key, d->device_id, c->result, &options.state, &c->err);
+    if (rc == 0 && d->kind == DEMO_STDIO) {
         rc = tc_env_create_on_device(d->device, &options, &env, &c->err);
+    } else if (rc == 0 && d->kind == DEMO_WEBSOCKET) {
+        tc_websocket_options websocket = {.size = sizeof websocket,
+                                          .connections = gate_connections(d->gate)};
+        rc = tc_env_create_websocket(cli_runtime(c), &options, &websocket, &env, &c->err);
+    } else if (rc == 0) {
+        rc = tc_env_create_http(cli_runtime(c), &options, &http, &env, &c->err);
     }
     if (rc == 0)
         rc = tc_env_ready(env, c->ctx, &c->err);
@@ -365,6 +426,8 @@ void demo_daemon_stop(cli *c, demo_daemon *d)
     tc_device_close(d->device);
     d->device = NULL;
     demo_end_child(&d->child);
+    gate_close(d->gate);
+    d->gate = NULL;
     /* Ends a child over stdio, and waits for it, before its folder goes. */
     tc_runtime_close(c->rt);
     c->rt = NULL;
