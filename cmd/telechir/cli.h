@@ -187,8 +187,14 @@ typedef enum cli_folder { CLI_FOLDER_CONFIG, CLI_FOLDER_DATA, CLI_FOLDER_STATE }
 int cli_our_folder(cli *c, cli_folder which, tc_str *ret, tc_str *ret_home, tc_err *err) TC_CHECKED;
 /* A folder of settings or state, and those above it, for their owner alone. */
 int cli_make_folder(tc_str path, tc_err *err) TC_CHECKED;
+/* A file of theirs, for its owner alone: written and synced beside it, then renamed over it. */
+int cli_replace_file(cli *c, tc_str file, tc_str content, tc_err *err) TC_CHECKED;
 
 /* ---- reaching a target (env.c) ---- */
+
+/* Close an environment that the command made for itself, and give it back. Returns rc when that is a failure (what
+ * closing says is then not told), else what closing said. */
+int cli_leave(cli *c, tc_env *env, int rc) TC_CHECKED;
 
 /* The runtime, opened when first needed; NULL: c->err. */
 tc_runtime *cli_runtime(cli *c);

@@ -25,17 +25,6 @@ static int remember(cli *c, const tc_env *env, visit *v)
     return rc;
 }
 
-static int leave(cli *c, tc_env *env, int rc)
-{
-    tc_err ignored;
-    if (rc == 0)
-        rc = tc_env_close(env, c->ctx, &c->err);
-    else
-        (void)tc_env_close(env, NULL, &ignored); /* the first failure is told */
-    tc_env_release(env);
-    return rc;
-}
-
 static int write_visit(cli *c, const demo_daemon *d, visit *v)
 {
     tc_env *env = NULL;
@@ -50,7 +39,7 @@ static int write_visit(cli *c, const demo_daemon *d, visit *v)
                                &c->err);
     if (rc == 0)
         rc = tci_arena_dup(&c->arena, info.path, &v->path, &c->err);
-    return leave(c, env, rc);
+    return cli_leave(c, env, rc);
 }
 
 static int read_visit(cli *c, const demo_daemon *d, visit *v, tc_str *ret_text)
@@ -66,7 +55,7 @@ static int read_visit(cli *c, const demo_daemon *d, visit *v, tc_str *ret_text)
         rc = tc_env_read_text(env, &call, tci_str(file_name), NULL, &page, &c->err);
     if (rc == 0)
         rc = tci_arena_dup(&c->arena, page.text, ret_text, &c->err);
-    return leave(c, env, rc);
+    return cli_leave(c, env, rc);
 }
 
 static const char *const transport_names[] = {[DEMO_STDIO] = "stdio",

@@ -81,17 +81,6 @@ static int open_adapter(demo_ssh *d, tc_env **ret_env)
     return rc;
 }
 
-static int leave(demo_ssh *d, tc_env *env, int rc)
-{
-    tc_err ignored;
-    if (rc == 0)
-        rc = tc_env_close(env, d->c->ctx, &d->c->err);
-    else
-        (void)tc_env_close(env, NULL, &ignored); /* the first failure is told */
-    tc_env_release(env);
-    return rc;
-}
-
 /* What a script there prints, without the newline; in the command's arena. */
 static int run_script(demo_ssh *d, tc_env *env, const char *script, tc_str *ret)
 {
@@ -122,7 +111,7 @@ static int write_visit(demo_ssh *d)
     if (rc == 0)
         rc = tci_arena_printf(&c->arena, &d->path, &c->err, "%.*s/%s",
                               TC_STR_ARG(d->sshd.workspace), file_name);
-    rc = leave(d, env, rc);
+    rc = cli_leave(d->c, env, rc);
     if (rc < 0)
         return rc;
     bool is_fine = say(d, "put there: the daemon, as %.*s", TC_STR_ARG(d->daemon_at)) &&
@@ -208,7 +197,7 @@ static int read_visit(demo_ssh *d)
         rc = break_link(d, env);
     if (rc == 0)
         rc = go_on(d, env);
-    return leave(d, env, rc);
+    return cli_leave(d->c, env, rc);
 }
 
 static bool show_json(const demo_ssh *d)

@@ -322,6 +322,17 @@ int cli_there(cli *c, const char *text, cli_place *ret)
     return rc == 0 ? tci_arena_dup(&c->arena, ret->absolute, &ret->absolute, &c->err) : rc;
 }
 
+int cli_leave(cli *c, tc_env *env, int rc)
+{
+    tc_err ignored;
+    if (rc == 0)
+        rc = tc_env_close(env, c->ctx, &c->err);
+    else
+        (void)tc_env_close(env, NULL, &ignored); /* the first failure is told */
+    tc_env_release(env);
+    return rc;
+}
+
 void cli_close(cli *c)
 {
     tc_ctx *ctx = NULL;

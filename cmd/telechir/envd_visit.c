@@ -39,7 +39,6 @@ static int visit_once(cli *c, const envd_visit *how, bool is_first, visit *v)
 {
     tc_env_options options = {.size = sizeof options, .environment_id = TC_STR("env-my-project")};
     tc_env *env = NULL;
-    tc_err ignored;
     int rc = tc_env_state_make(how->provider, how->device_id, c->result, &options.state, &c->err);
     if (rc == 0)
         rc = how->make(c, how->arg, &options, &env);
@@ -50,12 +49,7 @@ static int visit_once(cli *c, const envd_visit *how, bool is_first, visit *v)
         rc = remember(c, env, v);
     if (rc == 0)
         rc = use(c, env, is_first, v);
-    if (rc == 0)
-        rc = tc_env_close(env, c->ctx, &c->err);
-    else
-        (void)tc_env_close(env, NULL, &ignored); /* the first failure is told */
-    tc_env_release(env);
-    return rc;
+    return cli_leave(c, env, rc);
 }
 
 static int compare(cli *c, const visit *a, const visit *b)

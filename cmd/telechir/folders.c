@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Where files of ours are on this machine: below the folders that the XDG Base Directory Specification names.
- * What is in them is for others. Invariant: a variable that holds no absolute path counts as not set, as that
- * specification wants it. */
+ * What is in them is for others. Invariants: a variable that holds no absolute path counts as not set, as that
+ * specification wants it; a file that is replaced is always whole. */
 #include "cli.h"
 
+#include "base/hash.h"
+#include "plat/clock.h"
 #include "plat/env.h"
 #include "plat/file.h"
 
-enum { FOLDER_MODE = 0700 };
+enum { FOLDER_MODE = 0700, FILE_MODE = 0600, RANDOM_BYTES = 8 };
 
 static const struct {
     const char *variable, *below_home, *what;
@@ -49,4 +51,31 @@ int cli_make_folder(tc_str path, tc_err *err)
     if (rc == 0)
         rc = tci_file_mkdir(TCI_FILE_CWD, path, FOLDER_MODE, err);
     return rc == TC_E_CONFLICT ? 0 : rc; /* somebody else was faster */
+}
+
+int cli_replace_file(cli *c, tc_str file, tc_str content, tc_err *err)
+{
+    uint8_t random[RANDOM_BYTES];
+    char hex[2 * RANDOM_BYTES];
+    tc_str temp;
+    TCI_FILE_AUTO f = TCI_FILE_NONE;
+    tci_random_bytes(random, sizeof random);
+    tci_hex(random, sizeof random, hex);
+    int rc = tci_arena_printf(&c->arena, &temp, err, "%.*s.%.*s.tmp", TC_STR_ARG(file),
+                              (int)sizeof hex, hex);
+    if (rc == 0)
+        rc = tci_file_open(temp, TCI_OPEN_WRITE | TCI_OPEN_CREATE | TCI_OPEN_EXCL, FILE_MODE, &f,
+                           err);
+    if (rc < 0)
+        return rc;
+    rc = tci_file_chmod(f, FILE_MODE, err); /* whatever the umask */
+    if (rc == 0)
+        rc = tci_file_write_all(f, content.ptr, content.len, err);
+    if (rc == 0)
+        rc = tci_file_sync(f, err);
+    if (rc == 0)
+        rc = tci_file_rename(TCI_FILE_CWD, temp, TCI_FILE_CWD, file, TCI_RENAME_REPLACE, err);
+    if (rc < 0)
+        tci_file_discard(TCI_FILE_CWD, temp);
+    return rc;
 }

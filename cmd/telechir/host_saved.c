@@ -10,7 +10,7 @@
 #include "plat/clock.h"
 #include "plat/file.h"
 
-enum { FILE_MODE = 0600, FILE_BYTES_MAX = 1024 * 1024, LOCK_WAIT_MS = 10000, RANDOM_BYTES = 8 };
+enum { FILE_MODE = 0600, FILE_BYTES_MAX = 1024 * 1024, LOCK_WAIT_MS = 10000 };
 
 int host_url_of(cli *c, const char *text, tc_str *ret, tc_err *err)
 {
@@ -141,33 +141,6 @@ static void put_all(tci_buf *b, const tci_json *old, tc_str url, const host_at *
     tci_buf_append_str(b, TC_STR("]}\n"));
 }
 
-static int replace_file(cli *c, tc_str file, tc_str content, tc_err *err)
-{
-    uint8_t random[RANDOM_BYTES];
-    char hex[2 * RANDOM_BYTES];
-    tc_str temp;
-    TCI_FILE_AUTO f = TCI_FILE_NONE;
-    tci_random_bytes(random, sizeof random);
-    tci_hex(random, sizeof random, hex);
-    int rc = tci_arena_printf(&c->arena, &temp, err, "%.*s.%.*s.tmp", TC_STR_ARG(file),
-                              (int)sizeof hex, hex);
-    if (rc == 0)
-        rc = tci_file_openat(TCI_FILE_CWD, temp, TCI_OPEN_WRITE | TCI_OPEN_CREATE | TCI_OPEN_EXCL,
-                             FILE_MODE, &f, err);
-    if (rc < 0)
-        return rc;
-    rc = tci_file_chmod(f, FILE_MODE, err); /* whatever the umask */
-    if (rc == 0)
-        rc = tci_file_write_all(f, content.ptr, content.len, err);
-    if (rc == 0)
-        rc = tci_file_sync(f, err);
-    if (rc == 0)
-        rc = tci_file_rename(TCI_FILE_CWD, temp, TCI_FILE_CWD, file, TCI_RENAME_REPLACE, err);
-    if (rc < 0)
-        tci_file_discard(TCI_FILE_CWD, temp);
-    return rc;
-}
-
 static int change(cli *c, tc_str url, const host_at *changed, tc_err *err)
 {
     tc_str folder, file, lock_path;
@@ -193,7 +166,7 @@ static int change(cli *c, tc_str url, const host_at *changed, tc_err *err)
     put_all(&b, old, url, changed);
     rc = tci_buf_error(&b, err);
     if (rc == 0)
-        rc = replace_file(c, file, tci_buf_str(&b), err);
+        rc = cli_replace_file(c, file, tci_buf_str(&b), err);
     if (b.len > 0)
         tci_mem_wipe(b.ptr, b.len);
     tci_buf_done(&b);

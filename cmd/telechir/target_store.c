@@ -14,8 +14,7 @@ enum {
     FILE_MODE = 0600,
     FOLDER_MODE = 0700,
     FILE_BYTES_MAX = 4 * 1024 * 1024,
-    LOCK_WAIT_MS = 10000,
-    RANDOM_BYTES = 8
+    LOCK_WAIT_MS = 10000
 };
 
 typedef struct store {
@@ -222,33 +221,6 @@ static void put_root(tci_buf *b, const tci_json *root, const cli_targets *old, t
     tci_buf_append_str(b, TC_STR("}}\n"));
 }
 
-static int replace_file(cli *c, const store *s, tc_str content, tc_err *err)
-{
-    uint8_t random[RANDOM_BYTES];
-    char hex[2 * RANDOM_BYTES];
-    tc_str temp;
-    TCI_FILE_AUTO f = TCI_FILE_NONE;
-    tci_random_bytes(random, sizeof random);
-    tci_hex(random, sizeof random, hex);
-    int rc = tci_arena_printf(&c->arena, &temp, err, "%.*s.%.*s.tmp", TC_STR_ARG(s->file),
-                              (int)sizeof hex, hex);
-    if (rc == 0)
-        rc = tci_file_open(temp, TCI_OPEN_WRITE | TCI_OPEN_CREATE | TCI_OPEN_EXCL, FILE_MODE, &f,
-                           err);
-    if (rc < 0)
-        return rc;
-    rc = tci_file_chmod(f, FILE_MODE, err); /* whatever the umask */
-    if (rc == 0)
-        rc = tci_file_write_all(f, content.ptr, content.len, err);
-    if (rc == 0)
-        rc = tci_file_sync(f, err);
-    if (rc == 0)
-        rc = tci_file_rename(TCI_FILE_CWD, temp, TCI_FILE_CWD, s->file, TCI_RENAME_REPLACE, err);
-    if (rc < 0)
-        tci_file_discard(TCI_FILE_CWD, temp);
-    return rc;
-}
-
 static int change_locked(cli *c, const store *s, tc_str name, const cli_target *t, bool replace,
                          tc_err *err)
 {
@@ -271,7 +243,7 @@ static int change_locked(cli *c, const store *s, tc_str name, const cli_target *
     put_root(&b, &root, &old, name, t);
     rc = tci_buf_error(&b, err);
     if (rc == 0)
-        rc = replace_file(c, s, tci_buf_str(&b), err);
+        rc = cli_replace_file(c, s->file, tci_buf_str(&b), err);
     tci_buf_done(&b);
     return rc;
 }

@@ -42,13 +42,8 @@ static void handle(tci_socket_link *l, tci_incoming *in)
         rc = tci_messages_control_own(m, control, &err);
     else
         rc = tci_messages_data_own(m, tci_str_of(data->bytes, len), data, &err);
-    if (rc == 0)
-        return;
-    if (rc != TC_E_NO_MEMORY) {
-        tc_err_recode(&err, TC_E_PROTOCOL);
-        tc_err_wrap(&err, "the daemon broke the protocol");
-    }
-    tci_conn_fail(&m->base, &err);
+    if (rc < 0)
+        tci_messages_fail(m, &err);
 }
 
 /* What was sent is done before what came after it is looked at. */

@@ -128,13 +128,8 @@ static void on_message(tci_ws *ws, tci_ws_kind kind, tc_str bytes, char *own)
         tci_block *b = data_of(bytes, own);
         rc = tci_messages_data_own(m, b != NULL ? tci_str_of(b->bytes, bytes.len) : bytes, b, &err);
     }
-    if (rc == 0)
-        return;
-    if (rc != TC_E_NO_MEMORY) {
-        tc_err_recode(&err, TC_E_PROTOCOL);
-        tc_err_wrap(&err, "the daemon broke the protocol");
-    }
-    tci_conn_fail(&m->base, &err);
+    if (rc < 0)
+        tci_messages_fail(m, &err);
 }
 
 /* ---- the end ---- */

@@ -13,6 +13,15 @@ enum {
 
 /* ---- in ---- */
 
+void tci_messages_fail(tci_messages *m, tc_err *err)
+{
+    if (err->code != TC_E_NO_MEMORY) {
+        tc_err_recode(err, TC_E_PROTOCOL);
+        tc_err_wrap(err, "the daemon broke the protocol");
+    }
+    tci_conn_fail(&m->base, err);
+}
+
 int tci_messages_data_own(tci_messages *m, tc_str bytes, tci_block *block, tc_err *err)
 {
     tci_eipd frame;

@@ -51,6 +51,8 @@ void tci_messages_put(tci_messages *m, tci_out *out);
 int tci_messages_control_own(tci_messages *m, tci_held *h, tc_err *err) TC_CHECKED;
 /* A data frame whose bytes lie in `bytes`: in block, or elsewhere when that is NULL. */
 int tci_messages_data_own(tci_messages *m, tc_str bytes, tci_block *block, tc_err *err) TC_CHECKED;
+/* End the connection for why the last of these failed, said as the daemon's fault where it is one. */
+void tci_messages_fail(tci_messages *m, tc_err *err);
 /* A block around bytes that are elsewhere. NULL: no memory. */
 tci_held *tci_held_of(tc_str bytes);
 

@@ -117,7 +117,7 @@ static void read_ahead(main_file *m, sqlite3_int64 offset)
 {
     sqlite3_int64 size;
     if (m->ahead == NULL)
-        m->ahead = tci_mem_alloc(AHEAD_BYTES);
+        m->ahead = tci_mem_resize(NULL, AHEAD_BYTES);
     m->ahead_len = 0;
     m->ahead_at = offset - offset % AHEAD_BYTES;
     if (m->ahead == NULL || m->below->pMethods->xFileSize(m->below, &size) != SQLITE_OK ||
