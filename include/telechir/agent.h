@@ -68,7 +68,8 @@ typedef enum tc_when_busy {
 } tc_when_busy;
 
 /* What somebody says to the agent.
- *   text, content  exactly one: plain text, or the JSON of a content list (text and image items) or string
+ *   text, content  not both: plain text, or the JSON of a content list (text and image items) or string.
+ *                  Neither is the empty text
  *   request_id     the same id again answers with the first submission; empty: none
  *   entry_kind     stored under this kind instead of pi.user, with entry_data (JSON, may be empty);
  *                  not a name starting with "pi." */
