@@ -21,6 +21,7 @@ int tci_carrier_take_data(tci_carrier *c, tc_str body, char *own, tc_err *err)
         tci_free(own);
         return err->code;
     }
+    size_t own_size = own != NULL ? body.len : e.payload.len;
     if (e.payload.len > 0 && own == NULL) {
         own = tci_mem_resize(NULL, e.payload.len);
         if (own == NULL)
@@ -28,6 +29,6 @@ int tci_carrier_take_data(tci_carrier *c, tc_str body, char *own, tc_err *err)
         memcpy(own, e.payload.ptr, e.payload.len);
         e.payload.ptr = own;
     }
-    tci_frames_receive(c, &e, own, e.payload.len);
+    tci_frames_receive(c, &e, own, own_size);
     return 0;
 }

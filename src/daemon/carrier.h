@@ -33,6 +33,8 @@ struct tci_carrier {
     bool is_initialized; /* initialize was answered */
     bool is_stateless;   /* HTTP: initialize may be repeated and is not needed */
     bool is_closed;      /* link gone or draining: nothing is admitted, answers are dropped */
+    /* Take the block of a data frame back that has been written, to use it again; NULL: it is freed. */
+    void (*keep)(tci_carrier *c, char *block, size_t size);
 };
 
 static inline tci_carrier *tci_carrier_ref(tci_carrier *c)

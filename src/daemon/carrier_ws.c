@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "daemon/carrier_ws_int.h"
+#include "daemon/transfer.h"
 #include "plat/clock.h"
 
 #include <stdarg.h>
@@ -17,7 +18,7 @@
 
 #define SUBPROTOCOL TC_STR("eip.v1")
 
-enum { BACKOFF_FIRST_MS = 250, BACKOFF_MAX_MS = 30000 };
+enum { BACKOFF_FIRST_MS = 250, BACKOFF_MAX_MS = 30000, KEPT_BYTES_MAX = 32 * 1024 * 1024 };
 
 static void begin_attempt(tci_ws_carrier *s);
 
@@ -200,6 +201,13 @@ static void on_dialled(void *user, const tci_ws_dialled *r)
     }
 }
 
+/* What is under way of one upload comes back at once, when a job has written it. */
+static size_t kept_bytes(const tci_limits *l)
+{
+    uint64_t most = tci_min_u64(l->max_transfer_frame_bytes, KEPT_BYTES_MAX / TCI_TRANSFER_WINDOW);
+    return (size_t)(TCI_TRANSFER_WINDOW * most);
+}
+
 static int dial(tci_ws_carrier *s, tc_err *err)
 {
     const tci_limits *l = &s->device->config->limits;
@@ -218,6 +226,7 @@ static int dial(tci_ws_carrier *s, tc_err *err)
                                     .user = s,
                                     .max_text_bytes = l->max_request_bytes,
                                     .max_binary_bytes = l->max_transfer_frame_bytes,
+                                    .max_kept_bytes = kept_bytes(l),
                                     .ping_interval_ms = o->ping_interval_ms,
                                     .pong_timeout_ms = o->pong_timeout_ms,
                                     .send_timeout_ms = o->send_timeout_ms,

@@ -82,6 +82,15 @@ static void send_frame(tci_carrier *c, tci_out_frame *f)
     check_pace(l);
 }
 
+static void keep(tci_carrier *c, char *block, size_t size)
+{
+    tci_ws_link *l = TCI_CONTAINER(c, tci_ws_link, base);
+    if (l->ws != NULL)
+        tci_ws_keep(l->ws, block, size);
+    else
+        tci_free(block);
+}
+
 void tci_ws_link_let_go(tci_ws_link *l)
 {
     TCI_LIST_EACH (&l->frames, k) {
@@ -248,7 +257,7 @@ tci_ws_link *tci_ws_link_new(tci_ws_carrier *s, tci_ws *ws)
     tci_ws_link *l = tci_new(tci_ws_link);
     if (l == NULL)
         return NULL;
-    l->base = (tci_carrier){.v = &link_vtable, .device = s->device, .refs = 1};
+    l->base = (tci_carrier){.v = &link_vtable, .device = s->device, .refs = 1, .keep = keep};
     l->service = s;
     l->ws = ws;
     l->since_ms = tci_loop_now_ms(s->device->loop);

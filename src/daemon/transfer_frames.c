@@ -72,7 +72,12 @@ static void on_end(tci_transfer *t)
 
 static void on_consumed(tci_transfer *t, tci_chunk *chunk)
 {
+    tci_carrier *c = t->front_state;
     send_of(t, TCI_EIPD_CREDIT, TCI_EIPD_STATUS_NONE, chunk->end);
+    if (c->keep != NULL && !c->is_closed && chunk->base != NULL) {
+        c->keep(c, chunk->base, chunk->base_cap);
+        chunk->base = NULL;
+    }
     tci_chunk_free(chunk);
 }
 

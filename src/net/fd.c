@@ -155,6 +155,13 @@ static const tci_stream_vtable fd_vtable = {
     .close = fd_close,
 };
 
+static int64_t fd_unsent(const tci_stream *base)
+{
+    const fd_stream *s = TCI_CONTAINER(base, const fd_stream, base);
+    const fd_end *out = s->is_one_fd ? &s->in : &s->out;
+    return out->is_socket && out->fd >= 0 ? tci_socket_unsent(out->fd) : -1;
+}
+
 static int open_end(fd_end *end, tci_loop *loop, int fd, void (*cb)(tci_watch *, unsigned),
                     tc_err *err)
 {
@@ -188,6 +195,7 @@ int tci_fd_stream_new(tci_loop *loop, int read_fd, int write_fd, bool own_fds,
     if (s == NULL)
         return tci_err_no_memory(err);
     s->base.v = &fd_vtable;
+    s->base.unsent = fd_unsent;
     s->in.fd = s->out.fd = -1;
     s->is_one_fd = read_fd >= 0 && read_fd == write_fd;
     int rc = open_end(&s->in, loop, read_fd, on_in, err);

@@ -86,6 +86,8 @@ static int64_t next_deadline_ms(const tci_httpd_conn *c)
     case TCI_HTTPD_REQUEST:
         if (o->body_timeout_ms >= 0 && !c->body_ended && !c->is_paused && !c->req.is_answered)
             due = c->read_ms + o->body_timeout_ms;
+        if (c->body_due_ms > 0 && !c->body_ended && !c->req.is_answered && c->body_due_ms < due)
+            due = c->body_due_ms;
         break;
     case TCI_HTTPD_DISCARD:
     case TCI_HTTPD_LINGER:
@@ -154,13 +156,15 @@ static void on_later(tci_later *later)
 
 /* ---- parsing ---- */
 
-static void set_phase(tci_httpd_conn *c, tci_httpd_phase phase)
+void tci_httpd_set_phase(tci_httpd_conn *c, tci_httpd_phase phase)
 {
     c->phase = phase;
     c->since_ms = tci_loop_now_ms(c->httpd->loop);
     tci_link_remove(&c->idle_link);
     if (phase == TCI_HTTPD_IDLE)
         tci_list_push_back(&c->httpd->idle, &c->idle_link);
+    else if (phase != TCI_HTTPD_REQUEST)
+        tci_list_push_back(&c->httpd->slow, &c->idle_link);
 }
 
 static void begin_request(tci_httpd_conn *c)
@@ -168,8 +172,9 @@ static void begin_request(tci_httpd_conn *c)
     const tci_http_head *head = tci_http1_head(c->reader);
     tc_str host;
     size_t nhosts = 0;
-    set_phase(c, TCI_HTTPD_REQUEST);
+    tci_httpd_set_phase(c, TCI_HTTPD_REQUEST);
     c->read_ms = c->since_ms;
+    c->body_due_ms = 0;
     c->body_ended = c->got_body = c->is_paused = false;
     c->closes = c->httpd->is_draining || !head->keeps_alive || head->is_upgrade;
     c->owes_continue = head->wants_continue && head->has_body;
@@ -216,8 +221,10 @@ static void take_end(tci_httpd_conn *c)
 {
     const tci_httpd_handler *handler = c->httpd->options.handler;
     c->body_ended = true;
+    if (c->phase == TCI_HTTPD_REQUEST)
+        tci_link_remove(&c->idle_link); /* it was late no more */
     if (c->phase == TCI_HTTPD_DISCARD)
-        set_phase(c, TCI_HTTPD_IDLE);
+        tci_httpd_set_phase(c, TCI_HTTPD_IDLE);
     else if (c->req.is_active && !c->req.is_answered && handler->on_end != NULL)
         handler->on_end(&c->req);
 }
@@ -255,7 +262,7 @@ static bool step(tci_httpd_conn *c)
     if (c->phase == TCI_HTTPD_IDLE) {
         if (in.len == 0)
             return false;
-        set_phase(c, TCI_HTTPD_HEAD);
+        tci_httpd_set_phase(c, TCI_HTTPD_HEAD);
     }
     if (tci_http1_next(c->reader, in, &used, &event, &body, &err) < 0) {
         refuse_for(c, &err);
@@ -390,6 +397,16 @@ void tci_httpd_resume(tci_httpd_req *req)
     tci_httpd_leave(c);
 }
 
+void tci_httpd_body_within(tci_httpd_req *req, int64_t ms)
+{
+    tci_httpd_conn *c = req->conn;
+    if (req->is_answered || !tci_http1_head(c->reader)->has_body)
+        return;
+    c->body_due_ms = tci_loop_now_ms(c->httpd->loop) + ms;
+    tci_link_remove(&c->idle_link);
+    tci_list_push_back(&c->httpd->slow, &c->idle_link);
+}
+
 int tci_httpd_take_stream(tci_httpd_req *req, tci_stream **ret_stream, tci_buf *rest, tc_err *err)
 {
     tci_httpd_conn *c = req->conn;
@@ -469,6 +486,7 @@ int tci_httpd_new(tci_loop *loop, const tci_httpd_options *options, tci_httpd **
     o->write_timeout_ms = or_default(o->write_timeout_ms, 30000);
     tci_list_init(&httpd->conns);
     tci_list_init(&httpd->idle);
+    tci_list_init(&httpd->slow);
     tci_timer_init(&httpd->drain_timer, loop, on_drain_timer);
     httpd->drain_later.cb = on_drain_later;
     httpd->date_sec = INT64_MIN;
@@ -495,10 +513,13 @@ void tci_httpd_free(tci_httpd *httpd)
     tci_free(httpd);
 }
 
-/* At the limit: the connection that has been idle longest goes. false: all are at work. */
+/* At the limit: the connection that has been idle longest goes, or the one that has kept us waiting longest:
+ * whoever opens many and says little on each must not keep others out. false: all are at work. */
 static bool make_way(tci_httpd *httpd)
 {
     tci_link *k = tci_list_first(&httpd->idle);
+    if (k == NULL)
+        k = tci_list_first(&httpd->slow);
     if (k == NULL)
         return false;
     tci_httpd_conn *c = TCI_CONTAINER(k, tci_httpd_conn, idle_link);
@@ -543,8 +564,8 @@ void tci_httpd_accept_from_own(tci_httpd *httpd, tci_stream *stream, const tci_a
     stream->user = c;
     stream->on_ready = on_ready;
     /* Until the first request is there the head's limit counts, not the idle one's. */
-    c->phase = TCI_HTTPD_HEAD;
-    c->since_ms = c->read_ms = c->write_ms = tci_loop_now_ms(httpd->loop);
+    tci_httpd_set_phase(c, TCI_HTTPD_HEAD);
+    c->read_ms = c->write_ms = c->since_ms;
     tci_httpd_enter(c);
     tci_httpd_leave(c);
 }

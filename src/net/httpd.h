@@ -41,8 +41,9 @@ typedef struct tci_httpd_options {
     const tci_httpd_handler *handler; /* static storage */
     void *user;                       /* the program's, see tci_httpd_user */
     const char *server;               /* the Server field, "telechir/0.1.0"; NULL: none. Copied */
-    size_t max_connections; /* 0: 256. At the limit the longest idle one makes room, or the
-                               new one is closed */
+    size_t max_connections; /* 0: 256. At the limit the longest idle one makes room, or the one that
+                               has let us wait longest for a head or a short body, or the new
+                               one is closed */
     /* Milliseconds; 0 takes the default, -1 switches off. */
     int64_t head_timeout_ms;  /* 10 s: from the first byte (or the accept) to the end of the head */
     int64_t idle_timeout_ms;  /* 60 s: between requests */
@@ -87,6 +88,10 @@ void *tci_httpd_data(const tci_httpd_req *req);
  * writing. Resume may deliver on_body and on_end before it returns. */
 void tci_httpd_pause(tci_httpd_req *req);
 void tci_httpd_resume(tci_httpd_req *req);
+
+/* In on_head, for a body that is short: all of it must be here within ms, however steadily it drips, and
+ * while it is not, the connection may have to make room for others. */
+void tci_httpd_body_within(tci_httpd_req *req, int64_t ms);
 
 /* The whole answer. Content-Length, Server, Date and, as needed, Connection are added; headers may
  * not hold these, nor Transfer-Encoding.

@@ -110,8 +110,8 @@ static void begin_linger(tci_httpd_conn *c)
         tci_httpd_kill(c);
         return;
     }
-    c->phase = TCI_HTTPD_LINGER;
-    c->since_ms = tci_loop_now_ms(c->httpd->loop);
+    tci_httpd_set_phase(c, TCI_HTTPD_LINGER);
+    c->ndiscarded = 0;
     c->is_paused = false;
     if (tci_stream_shutdown_write(c->stream, &err) < 0)
         tci_httpd_kill(c);
@@ -137,10 +137,7 @@ void tci_httpd_finish(tci_httpd_conn *c, bool is_whole)
         begin_linger(c);
         return;
     }
-    c->phase = c->body_ended ? TCI_HTTPD_IDLE : TCI_HTTPD_DISCARD;
-    c->since_ms = tci_loop_now_ms(httpd->loop);
-    if (c->body_ended)
-        tci_list_push_back(&httpd->idle, &c->idle_link);
+    tci_httpd_set_phase(c, c->body_ended ? TCI_HTTPD_IDLE : TCI_HTTPD_DISCARD);
     tci_httpd_process_soon(c);
 }
 
@@ -207,7 +204,7 @@ void tci_httpd_refuse(tci_httpd_conn *c, unsigned status)
         return;
     }
     c->closes = true;
-    c->phase = TCI_HTTPD_REQUEST;
+    tci_httpd_set_phase(c, TCI_HTTPD_REQUEST);
     c->is_paused = false;
     if (put_head(c, status, NULL, 0, 0, &err) < 0) {
         tci_httpd_kill(c);

@@ -39,7 +39,7 @@ typedef enum tci_httpd_phase {
 } tci_httpd_phase;
 
 struct tci_httpd_conn {
-    tci_link link, idle_link;
+    tci_link link, idle_link; /* idle_link: httpd->idle or httpd->slow */
     tci_httpd *httpd;
     tci_stream *stream;
     tci_http1 *reader;
@@ -55,6 +55,7 @@ struct tci_httpd_conn {
     tci_http_out out;
     int64_t since_ms;          /* the phase began */
     int64_t read_ms, write_ms; /* last progress */
+    int64_t body_due_ms;       /* the body must have ended; 0: whenever it likes */
     tci_addr peer;             /* TCI_ADDR_NONE: not told */
     tci_httpd_req req;
 };
@@ -64,6 +65,7 @@ struct tci_httpd {
     tci_httpd_options options;
     char *server;
     tci_list conns, idle; /* idle: longest first */
+    tci_list slow; /* those whose peer has yet to say or to take something short; longest first */
     size_t nconns, nrequests;
     int64_t date_sec;
     char date[96]; /* 29 characters; room for what the compiler fears */
@@ -80,6 +82,7 @@ static inline void tci_httpd_enter(tci_httpd_conn *c)
     c->depth++;
 }
 void tci_httpd_leave(tci_httpd_conn *c);
+void tci_httpd_set_phase(tci_httpd_conn *c, tci_httpd_phase phase);
 /* Parse what is in the buffer as far as possible. Runs handlers: only from the loop's own callbacks. */
 void tci_httpd_process(tci_httpd_conn *c);
 /* The same at the end of this turn, for calls that come from handlers: the next request must not

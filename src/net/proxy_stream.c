@@ -313,6 +313,11 @@ static const tci_stream_vtable tunnel_vtable = {
     .close = tunnel_close,
 };
 
+static int64_t tunnel_unsent(const tci_stream *base)
+{
+    return tci_stream_unsent(TCI_CONTAINER(base, const tunnel, base)->under);
+}
+
 /* ---- making ---- */
 
 static int make_request(tunnel *t, const tci_proxy *proxy, const char *target, tc_err *err)
@@ -355,6 +360,7 @@ int tci_proxy_stream_new(tci_loop *loop, tci_stream *under_own, const tci_proxy 
         return tci_err_no_memory(err);
     }
     t->base.v = &tunnel_vtable;
+    t->base.unsent = tunnel_unsent;
     t->loop = loop;
     t->under = under_own;
     t->later.cb = on_later;

@@ -30,6 +30,8 @@ struct tci_stream {
     const tci_stream_vtable *v;
     void (*on_ready)(tci_stream *s, unsigned events); /* TCI_WATCH_READ | TCI_WATCH_WRITE */
     void *user;                                       /* the owner's */
+    /* See tci_stream_unsent; NULL: not known. Of whoever makes the stream. */
+    int64_t (*unsent)(const tci_stream *s);
 };
 
 /* Read what is there. 0 with *ret_n > 0: bytes; 0 with *ret_n == 0: nothing now, wait for READ.
@@ -56,6 +58,12 @@ TC_CHECKED static inline int tci_stream_want(tci_stream *s, unsigned events, tc_
 TC_CHECKED static inline int tci_stream_shutdown_write(tci_stream *s, tc_err *err)
 {
     return s->v->shutdown_write(s, err);
+}
+/* Bytes that were written and that the peer's system has not taken yet, roughly (what lies between the
+ * streams of a stack is left out, what encryption adds is counted); below 0: not known. A system call. */
+static inline int64_t tci_stream_unsent(const tci_stream *s)
+{
+    return s->unsent != NULL ? s->unsent(s) : -1;
 }
 /* Close and free; no callback after this. May be called from on_ready. NULL is fine. */
 static inline void tci_stream_close(tci_stream *s)

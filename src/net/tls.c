@@ -492,6 +492,11 @@ static const tci_stream_vtable tls_vtable = {
     .close = tls_close,
 };
 
+static int64_t tls_unsent(const tci_stream *base)
+{
+    return tci_stream_unsent(TCI_CONTAINER(base, const tls_stream, base)->under);
+}
+
 /* ---- making ---- */
 
 static int attach_ssl(tls_stream *s, tc_err *err)
@@ -539,6 +544,7 @@ static int open_stream(tci_tls_ctx *ctx, tci_loop *loop, tci_stream *under, cons
         return tci_err_no_memory(err);
     }
     s->base.v = &tls_vtable;
+    s->base.unsent = tls_unsent;
     s->loop = loop;
     s->under = under;
     s->ctx = tci_tls_ctx_hold(ctx);

@@ -53,12 +53,14 @@ static void stop(tci_ws *ws)
     tci_timer_stop(&ws->live);
     tci_timer_stop(&ws->send);
     tci_timer_stop(&ws->limit);
+    tci_timer_stop(&ws->probe);
     tci_later_cancel(&ws->flush);
     tci_ws_drop(ws, true);
     tci_stream_close(ws->stream);
     ws->stream = NULL;
     tci_free(ws->own);
     ws->own = NULL;
+    tci_ws_forget_kept(ws);
 }
 
 static void destroy(tci_ws *ws)
@@ -147,6 +149,7 @@ static void begin_closing(tci_ws *ws, tci_ws_state state, unsigned code, tc_str 
     ws->close_len = ws->options.closes_without_code ? 0 : tci_ws_put_close(ws->close, code, reason);
     tci_timer_stop(&ws->live);
     tci_timer_stop(&ws->send);
+    tci_timer_stop(&ws->probe);
     if (tci_timer_start(&ws->limit, TCI_WS_CLOSE_MS, &err) < 0)
         tci_ws_fail(ws, ws->end.cause, &err, NULL);
     tci_loop_later(ws->loop, &ws->flush);
@@ -240,12 +243,30 @@ static void restart_live(tci_ws *ws)
         tci_ws_fail(ws, TCI_WS_LOST, &err, NULL);
 }
 
-/* A pong behind a frame that is just arriving cannot come before that frame's end. */
+/* A pong cannot come before what was sent in front of it: a slow peer's system may have much of that. */
 static bool is_arriving(const tci_ws *ws)
 {
     int64_t since_ns = tci_loop_now_ns(ws->loop) - ws->read_ns;
-    return ws->reader.frame_left > 0 &&
-           since_ns < tci_ms_to_ns((uint64_t)ws->options.pong_timeout_ms);
+    return since_ns < tci_ms_to_ns((uint64_t)ws->options.pong_timeout_ms);
+}
+
+/* Nor can one come to a ping that a slow peer's system has not got yet. */
+static bool is_ping_on_its_way(tci_ws *ws)
+{
+    bool was_behind = ws->is_ping_behind;
+    tci_ws_look(ws);
+    int64_t since_ns = tci_loop_now_ns(ws->loop) - ws->sent_ns;
+    ws->is_ping_behind = ws->delivered < ws->ping_end;
+    if (!ws->is_ping_behind)
+        return was_behind; /* it has got there since; now it has its time */
+    return since_ns < tci_ms_to_ns((uint64_t)ws->options.pong_timeout_ms);
+}
+
+static void ping(tci_ws *ws)
+{
+    tci_random_bytes(ws->ping, sizeof ws->ping);
+    ws->is_ping_due = ws->is_ping_out = true;
+    tci_ws_flush(ws);
 }
 
 static void on_live(tci_timer *t)
@@ -253,18 +274,48 @@ static void on_live(tci_timer *t)
     tc_err err;
     tci_ws *ws = TCI_CONTAINER(t, tci_ws, live);
     tci_ws_enter(ws);
+    tci_ws_forget_kept(ws);
     if (!takes_messages(ws) && !ws->is_ping_out) {
         restart_live(ws);
     } else if (!ws->is_ping_out) {
-        tci_random_bytes(ws->ping, sizeof ws->ping);
-        ws->is_ping_due = ws->is_ping_out = true;
-        tci_ws_flush(ws);
-    } else if (!takes_messages(ws) || is_arriving(ws)) {
+        ping(ws);
+    } else if (!takes_messages(ws) || is_arriving(ws) || is_ping_on_its_way(ws)) {
         if (tci_timer_start(t, ws->options.pong_timeout_ms, &err) < 0)
             tci_ws_fail(ws, TCI_WS_LOST, &err, NULL);
     } else {
         fail_with(ws, TCI_WS_PING_TIMEOUT, TC_E_TIMEOUT, "the peer did not answer a ping in time");
     }
+    tci_ws_leave(ws);
+}
+
+static void on_probe(tci_timer *t)
+{
+    tci_ws *ws = TCI_CONTAINER(t, tci_ws, probe);
+    tci_ws_enter(ws);
+    tci_ws_look(ws);
+    bool has_spoken = ws->read_ns > ws->probe_ns;
+    bool is_asked = !ws->is_ping_due && ws->delivered >= ws->ping_end;
+    if (takes_messages(ws) && !has_spoken && (is_asked || ws->sent_ns <= ws->probe_ns))
+        fail_with(ws, TCI_WS_PING_TIMEOUT, TC_E_TIMEOUT,
+                  "the peer gave no sign of life when asked");
+    tci_ws_leave(ws);
+}
+
+void tci_ws_probe(tci_ws *ws, int64_t within_ms)
+{
+    tc_err err;
+    tci_loop_assert(ws->loop);
+    if (!takes_messages(ws) || tci_ws_is_over(ws) || tci_timer_is_armed(&ws->probe))
+        return;
+    if (tci_timer_start(&ws->probe, within_ms, &err) < 0)
+        return; /* the next ping will tell */
+    tci_ws_enter(ws);
+    if (!ws->is_ping_out) {
+        tci_timer_stop(&ws->live);
+        ping(ws);
+    }
+    tci_ws_look(ws);
+    ws->probe_ns = tci_loop_now_ns(ws->loop);
     tci_ws_leave(ws);
 }
 
@@ -289,12 +340,15 @@ static void on_send_limit(tci_timer *t)
 {
     tc_err err;
     tci_ws *ws = TCI_CONTAINER(t, tci_ws, send);
-    int64_t due_ns = tci_add_ns(ws->sent_ns, tci_ms_to_ns((uint64_t)ws->options.send_timeout_ms));
+    int64_t limit_ns = tci_ms_to_ns((uint64_t)ws->options.send_timeout_ms);
     tci_ws_enter(ws);
+    tci_ws_look(ws);
+    int64_t due_ns = tci_add_ns(ws->sent_ns, limit_ns), now_ns = tci_loop_now_ns(ws->loop);
     if (!tci_ws_has_output(ws))
         ; /* the next flush starts it anew */
-    else if (due_ns > tci_loop_now_ns(ws->loop)) {
-        if (tci_timer_start_at(t, due_ns, &err) < 0)
+    else if (due_ns > now_ns) {
+        int64_t look_ns = tci_add_ns(now_ns, limit_ns / TCI_WS_SEND_LOOKS + 1);
+        if (tci_timer_start_at(t, due_ns < look_ns ? due_ns : look_ns, &err) < 0)
             tci_ws_fail(ws, TCI_WS_LOST, &err, NULL);
     } else
         fail_with(ws, TCI_WS_SEND_TIMEOUT, TC_E_TIMEOUT, "the peer takes no bytes");
@@ -334,11 +388,14 @@ static int make_room(tci_ws *ws, tc_err *err)
     size_t headroom = ws->options.headroom[r->kind];
     if (want > SIZE_MAX / 2 || !tci_add_u64(headroom, want > 0 ? want : 1, &size))
         return tci_err_no_memory(err);
-    char *own = tci_mem_resize(ws->own, (size_t)size);
+    size_t got = (size_t)size;
+    char *own = ws->own == NULL ? tci_ws_reuse(ws, got, &got) : NULL;
+    if (own == NULL)
+        own = tci_mem_resize(ws->own, got);
     if (own == NULL)
         return tci_err_no_memory(err);
     ws->own = own;
-    ws->own_cap = (size_t)want;
+    ws->own_cap = got - headroom;
     return 0;
 }
 
@@ -566,6 +623,7 @@ static void init(tci_ws *ws, tci_loop *loop, const tci_ws_options *options)
     tci_timer_init(&ws->live, loop, on_live);
     tci_timer_init(&ws->send, loop, on_send_limit);
     tci_timer_init(&ws->limit, loop, on_limit);
+    tci_timer_init(&ws->probe, loop, on_probe);
     ws->end.code = TCI_WS_CODE_LOST;
 }
 

@@ -29,7 +29,7 @@ typedef enum tci_ws_cause {
     TCI_WS_PEER_CLOSED, /* the peer sent a close frame: code (1005: it had none) and reason */
     TCI_WS_VIOLATION, /* the peer broke a rule or a limit: err says which, code what it was told */
     TCI_WS_PING_TIMEOUT, /* our ping was not answered in time */
-    TCI_WS_SEND_TIMEOUT, /* the peer took not one byte for too long */
+    TCI_WS_SEND_TIMEOUT, /* the peer's system took not one byte for too long */
     TCI_WS_LOST          /* end of stream or failure without a close frame, or no memory */
 } tci_ws_cause;
 
@@ -65,16 +65,19 @@ typedef struct tci_ws_options {
      * before memory is taken for it. A longer one is a violation (1009). Not 0. */
     uint64_t max_text_bytes, max_binary_bytes;
     size_t headroom[TCI_WS_KINDS]; /* bytes in front of a message in its own block */
+    size_t max_kept_bytes;         /* see tci_ws_keep */
     /* While more than this waits to be sent, nothing is read. 0: 64 MiB. See tci_ws_out. */
     size_t max_queued_bytes;
     /* Milliseconds; 0: never. */
     int64_t
         ping_interval_ms; /* a ping of 8 random bytes, so long after the last one was answered */
     int64_t
-        pong_timeout_ms; /* its pong must come within this; a frame that is just arriving may end
-                                 first. The time in which we do not read does not count */
+        pong_timeout_ms; /* its pong must come within this of the ping, or of the last byte of anything
+                                 else. The time in which we do not read does not count, nor that in
+                                 which a slow peer takes what we sent before the ping */
     int64_t
-        send_timeout_ms; /* while something is to be sent: longest time without one byte taken */
+        send_timeout_ms; /* while something is to be sent: longest time without one byte taken. Where
+                                 the system tells, by the peer's system; noticed up to a quarter later */
     bool closes_without_code; /* our close frames carry neither code nor reason */
 } tci_ws_options;
 
@@ -131,6 +134,11 @@ int tci_ws_send_own(tci_ws *ws, tci_ws_kind kind, tci_buf *body, tc_err *err) TC
  * from a copy of ours, since a frame cannot be broken off. False: no memory for that, it stays. */
 bool tci_ws_take_back(tci_ws *ws, tci_ws_out *out);
 
+/* The block of a message that was handed over, back, as the memory of one to come: fresh memory costs more
+ * than the copy into it. size: at least the message's, without its headroom. It is freed when there are
+ * enough, at the next ping, or at the end. */
+void tci_ws_keep(tci_ws *ws, char *own, size_t size);
+
 /* Bytes that wait to be sent and are counted. */
 size_t tci_ws_queued_bytes(const tci_ws *ws);
 static inline bool tci_ws_out_is_queued(const tci_ws_out *out)
@@ -142,6 +150,11 @@ static inline bool tci_ws_out_is_queued(const tci_ws_out *out)
  * stream meanwhile, so neither pongs nor the peer's end are noticed, and no ping is sent. */
 void tci_ws_pause(tci_ws *ws);
 void tci_ws_resume(tci_ws *ws);
+
+/* Is the peer still there? Ping it now; when neither a byte of it comes within this time nor its system
+ * takes one, the end is TCI_WS_PING_TIMEOUT. Nothing new while a probe runs, while closing, or while we do
+ * not read. */
+void tci_ws_probe(tci_ws *ws, int64_t within_ms);
 
 /* End in good order: what is queued is sent, then a close frame, then the peer's is waited for, all
  * that within TCI_WS_CLOSE_MS. No message is handed over any more. on_end follows (CLOSED; or what

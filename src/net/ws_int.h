@@ -10,6 +10,7 @@
 enum {
     TCI_WS_URGENT_MAX = 512, /* answer of the handshake; later ping, pong and close together */
     TCI_WS_KEYS = 64,
+    TCI_WS_SEND_LOOKS = 4, /* at a peer that takes nothing, within send_timeout_ms */
     TCI_WS_PING_BYTES = 8
 };
 
@@ -35,6 +36,8 @@ struct tci_ws {
     size_t in_at, in_len;
     char *own; /* a message being gathered: headroom, then its bytes */
     size_t own_cap, own_have;
+    struct tci_ws_kept *kept; /* blocks to be used again, the last one first */
+    size_t kept_bytes;
     bool is_paused, is_full;
     int64_t read_ns; /* when the last bytes came */
 
@@ -54,7 +57,12 @@ struct tci_ws {
     unsigned text_run;
     size_t queued;
     bool was_full;
-    int64_t sent_ns; /* when the last byte went, or output began to wait */
+    int64_t
+        sent_ns; /* when the peer's system took the last byte we know of, or output began to wait */
+    uint64_t written,
+        delivered;       /* bytes of the stream; what the peer's system had when last looked at */
+    uint64_t ping_end;   /* where our ping ends in them */
+    bool is_ping_behind; /* much was in front of it, or is: it may not be there yet */
     uint8_t keys[TCI_WS_KEYS][4];
     unsigned nkeys;
 
@@ -62,6 +70,8 @@ struct tci_ws {
     tci_timer live; /* until the next ping; with is_ping_out until its pong is late */
     tci_timer send;
     tci_timer limit; /* of the closing */
+    tci_timer probe; /* until there must be a sign of life */
+    int64_t probe_ns;
     bool is_ping_out;
 
     /* the end, once it is known */
@@ -80,12 +90,17 @@ static inline bool tci_ws_is_over(const tci_ws *ws)
     return ws->is_freed || ws->is_failing || ws->state == TCI_WS_ENDED;
 }
 void tci_ws_update_want(tci_ws *ws);
+/* A block of at least this size and not much more; NULL: none is kept. */
+char *tci_ws_reuse(tci_ws *ws, size_t size, size_t *ret_size);
+void tci_ws_forget_kept(tci_ws *ws);
 
 /* ---- ws_out.c ---- */
 
 bool tci_ws_has_output(const tci_ws *ws);
 /* Write what can be written now. */
 void tci_ws_flush(tci_ws *ws);
+/* Has the peer's system taken more meanwhile? Then sent_ns says when that was seen. */
+void tci_ws_look(tci_ws *ws);
 /* on_done(false) for all that has not begun; with_current: also for what has. */
 void tci_ws_drop(tci_ws *ws, bool with_current);
 /* tci_ws_new whose first bytes out are these. */

@@ -10,7 +10,7 @@
 #include "base/num.h"
 #include "plat/clock.h"
 
-enum { TEXT_RUN_MAX = 8, BATCH_BYTES = 1024 * 1024 };
+enum { TEXT_RUN_MAX = 8, BATCH_BYTES = 1024 * 1024, MUCH_BYTES = 64 * 1024 };
 
 /* Messages that go out in one write. */
 typedef struct batch {
@@ -171,11 +171,36 @@ static void make_urgent(tci_ws *ws)
     }
 }
 
+/* What of the stream's bytes the peer's system has taken. Where nobody knows, all that left ours. */
+static uint64_t delivered(const tci_ws *ws)
+{
+    int64_t unsent = ws->stream != NULL ? tci_stream_unsent(ws->stream) : -1;
+    bool is_known = unsent >= 0 && (uint64_t)unsent <= ws->written;
+    return is_known ? ws->written - (uint64_t)unsent : ws->written;
+}
+
+void tci_ws_look(tci_ws *ws)
+{
+    uint64_t now = delivered(ws);
+    if (now > ws->delivered) {
+        ws->delivered = now;
+        ws->sent_ns = tci_loop_now_ns(ws->loop);
+    }
+}
+
+static void ping_written(tci_ws *ws)
+{
+    ws->ping_end = ws->written;
+    ws->is_ping_behind = ws->written - delivered(ws) > MUCH_BYTES;
+}
+
 static void urgent_written(tci_ws *ws)
 {
     tc_err err;
     if (ws->urgent_done < ws->urgent_len)
         return;
+    if (ws->is_ping_in_urgent)
+        ping_written(ws);
     if (ws->is_ping_in_urgent && ws->state == TCI_WS_OPEN && ws->options.pong_timeout_ms > 0 &&
         tci_timer_start(&ws->live, ws->options.pong_timeout_ms, &err) < 0)
         tci_ws_fail(ws, TCI_WS_LOST, &err, NULL);
@@ -298,8 +323,10 @@ static void watch_sending(tci_ws *ws)
         return;
     }
     if (ws->options.send_timeout_ms > 0 && !tci_timer_is_armed(&ws->send)) {
+        tci_ws_look(ws);
         ws->sent_ns = tci_loop_now_ns(ws->loop);
-        if (tci_timer_start(&ws->send, ws->options.send_timeout_ms, &err) < 0)
+        if (tci_timer_start(&ws->send, ws->options.send_timeout_ms / TCI_WS_SEND_LOOKS + 1, &err) <
+            0)
             tci_ws_fail(ws, TCI_WS_LOST, &err, NULL);
     }
 }
@@ -331,6 +358,7 @@ void tci_ws_flush(tci_ws *ws)
         }
         if (n > 0)
             ws->sent_ns = tci_loop_now_ns(ws->loop);
+        ws->written += n;
         account(ws, &b, n);
         tell_finished(ws);
         if (n < b.nbytes)

@@ -59,6 +59,8 @@ int tci_socket_peer_addr(int fd, tci_addr *ret, tc_err *err) TC_CHECKED;
 /* Detect a silent peer: first probe after idle_s seconds, then every interval_s, nprobes of them.
  * Ignored where the socket cannot. */
 void tci_socket_set_keepalive(int fd, int idle_s, int interval_s, int nprobes);
+/* Bytes that were written and that the peer's system has not acknowledged; below 0: not known here. */
+int64_t tci_socket_unsent(int fd);
 /* Two connected stream sockets. Errors: BUSY, IO. */
 int tci_socket_pair(int ret_fds[2], tc_err *err) TC_CHECKED;
 

@@ -26,7 +26,12 @@ bool tci_system_has_aes(void);
 /* For programs at start: no core files, and nobody else of this user may read this process's memory
  * through them. A write to a closed pipe is an error, not the end. */
 void tci_system_harden_process(void);
+/* For programs whose children may leave core files: only this process leaves none, and is not read by others, from
+ * here on. */
+void tci_system_hide_memory(void);
 void tci_system_ignore_sigpipe(void);
+/* For a server: let this process have as many descriptors open as the system allows it. Returns how many. */
+uint64_t tci_system_more_files(void);
 /* First of all: descriptors 0, 1 and 2 that whoever started us left closed become /dev/null, so that
  * nothing else is opened under their numbers and written to as if it were output. */
 void tci_system_fill_stdio(void);

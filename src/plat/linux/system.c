@@ -66,7 +66,26 @@ void tci_system_harden_process(void)
 {
     struct rlimit none = {0, 0};
     (void)setrlimit(RLIMIT_CORE, &none); /* best effort: a core file would hold secrets */
-    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    tci_system_hide_memory();
+}
+
+void tci_system_hide_memory(void)
+{
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0,
+                0); /* best effort, too; a program that is started is dumpable again */
+}
+
+uint64_t tci_system_more_files(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        return 0;
+    if (files.rlim_cur < files.rlim_max) {
+        struct rlimit all = {files.rlim_max, files.rlim_max};
+        if (setrlimit(RLIMIT_NOFILE, &all) == 0)
+            files = all;
+    }
+    return files.rlim_cur;
 }
 
 void tci_system_fill_stdio(void)

@@ -14,6 +14,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -367,6 +368,22 @@ void tci_socket_set_keepalive(int fd, int idle_s, int interval_s, int nprobes)
 #endif
     set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, interval_s);
     set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, nprobes);
+}
+
+int64_t tci_socket_unsent(int fd)
+{
+    int n = -1;
+#if defined(TIOCOUTQ) && defined(__linux__)
+    if (ioctl(fd, TIOCOUTQ, &n) != 0) /* SIOCOUTQ, tcp(7) */
+        n = -1;
+#elif defined(SO_NWRITE)
+    socklen_t len = sizeof n;
+    if (getsockopt(fd, SOL_SOCKET, SO_NWRITE, &n, &len) != 0)
+        n = -1;
+#else
+    TCI_UNUSED(fd);
+#endif
+    return n;
 }
 
 int tci_socket_pair(int ret_fds[2], tc_err *err)

@@ -17,7 +17,8 @@ typedef struct app {
     int ndone, nwhole, nheads, nends;
     char *piece; /* what /stream sends over and over */
     uint64_t stream_left;
-    uint64_t naccepted; /* bytes that stream_write took without asking to wait */
+    int64_t body_within_ms; /* of every body; 0: whenever it likes */
+    uint64_t naccepted;     /* bytes that stream_write took without asking to wait */
     bool is_ended, is_drained, drain_is_clean;
     tci_stream *taken;
     tci_buf rest;
@@ -73,6 +74,8 @@ static void on_head(tci_httpd_req *req)
     app *a = app_of(req);
     tc_err err;
     a->nheads++;
+    if (a->body_within_ms > 0)
+        tci_httpd_body_within(req, a->body_within_ms);
     tci_buf_clear(&a->body);
     a->nbody = 0;
     if (is_at(req, "/hello"))
@@ -426,6 +429,30 @@ static void test_refused_heads_end_the_connection(void **state)
         {"GET /hello HTTP/1.1\r\n\r\n" GET("/hello"), "400 Bad Request"},
         {"GET /hello HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n" GET("/hello"), "400 Bad Request"},
         {"nonsense\r\n\r\n", "400 Bad Request"},
+        /* What two readers could take differently. */
+        {"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n"
+         "0\r\n\r\n" GET("/hello"),
+         "400 Bad Request"},
+        {"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: +5\r\n\r\nabcde", "400 Bad Request"},
+        {"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5, 5\r\n\r\nabcde", "400 Bad Request"},
+        {"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 0x5\r\n\r\nabcde", "400 Bad Request"},
+        {"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\n",
+         "400 Bad Request"},
+        {"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+         "400 Bad Request"},
+        {"POST /echo HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+         "400 Bad Request"},
+        {"GET /hello HTTP/1.1\nHost: a\n\n", "400 Bad Request"},
+        {"GET /hello HTTP/1.1\r\nHost: a\nX: y\r\n\r\n", "400 Bad Request"},
+        {"GET /hello HTTP/1.1\r\nHost: a\rX: y\r\n\r\n", "400 Bad Request"},
+        {"GET /hello HTTP/1.1\r\nHost: a\r\nX: y\r\n folded\r\n\r\n", "400 Bad Request"},
+        {"GET /hello HTTP/1.1\r\n Host: a\r\n\r\n", "400 Bad Request"},
+        {"GET  /hello HTTP/1.1\r\nHost: a\r\n\r\n", "400 Bad Request"},
+        {"GET /he llo HTTP/1.1\r\nHost: a\r\n\r\n", "400 Bad Request"},
+        {"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+         "501 Not Implemented"},
+        {"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n",
+         "501 Not Implemented"},
         {"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
          "501 Not Implemented"},
         {"GET /hello HTTP/2.0\r\n\r\n", "505 HTTP Version Not Supported"},
@@ -697,6 +724,72 @@ static void test_connection_limit(void **state)
     app_close(a);
 }
 
+/* Who opens many connections and says little on each keeps nobody out: the one that was longest at it goes. */
+static void test_the_slow_make_room(void **state)
+{
+    static const char *const slow[] = {
+        "GET /hello HTTP/1.1\r\nHo",                                     /* a head */
+        "POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nx", /* a short body */
+        "",                                                              /* nothing at all */
+        "POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nx", /* answered; the rest of it */
+    };
+    enum { N = TCI_ARRAY_LEN(slow) };
+    app *a = app_open((tci_httpd_options){.max_connections = N + 1});
+    peer *peers[N], *late[N];
+    TCI_UNUSED(state);
+    a->body_within_ms = 60000;
+    peer *busy = connect_to(a);
+    peer_send(busy, GET("/wait"));
+    PEER_UNTIL(busy, a->held != NULL);
+    for (size_t i = 0; i < N; i++) {
+        int nheads = a->nheads;
+        peers[i] = connect_to(a);
+        peer_send(peers[i], slow[i]);
+        if (slow[i][0] == 'P')
+            PEER_UNTIL(peers[i], a->nheads > nheads);
+        if (i == N - 1)
+            PEER_UNTIL(peers[i], a->ndone == 1);
+    }
+    for (size_t i = 0; i < N; i++) {
+        int nheads = a->nheads;
+        late[i] = connect_to(a);
+        PEER_UNTIL(peers[i], peer_is_at_end(peers[i]));
+        peer_send(late[i], GET("/keep"));
+        PEER_UNTIL(late[i], a->nheads > nheads);
+    }
+    assert_false(peer_is_at_end(busy));
+    for (size_t i = 0; i < N; i++)
+        assert_false(peer_is_at_end(late[i]));
+    for (size_t i = 0; i < N; i++) {
+        hang_up(peers[i]);
+        hang_up(late[i]);
+    }
+    hang_up(busy);
+    app_close(a);
+}
+
+/* However steadily it drips, a short body has its time. */
+static void test_a_short_body_in_drops_runs_out_of_time(void **state)
+{
+    app *a = app_open((tci_httpd_options){0});
+    peer *p = connect_to(a);
+    TCI_UNUSED(state);
+    a->body_within_ms = 60;
+    peer_send(p, "POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 999999\r\n\r\n");
+    PEER_UNTIL(p, (peer_try_send(p, "x", 1), peer_is_at_end(p)));
+    assert_true(peer_contains(p, "HTTP/1.1 408 "));
+    assert_int_equal(a->ndone, 1);
+    hang_up(p);
+    a->body_within_ms = 60000;
+    p = connect_to(a); /* in time: as ever, and the next one has its own */
+    for (int i = 0; i < 2; i++)
+        peer_send(p, "POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx");
+    peer_expect(p, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n1"
+                   "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n1");
+    hang_up(p);
+    app_close(a);
+}
+
 static void test_time_limits(void **state)
 {
     app *a = app_open((tci_httpd_options){.head_timeout_ms = 30,
@@ -898,6 +991,8 @@ int main(void)
         cmocka_unit_test(test_slow_reader_is_waited_for),
         cmocka_unit_test(test_slow_handler_is_waited_for),
         cmocka_unit_test(test_connection_limit),
+        cmocka_unit_test(test_the_slow_make_room),
+        cmocka_unit_test(test_a_short_body_in_drops_runs_out_of_time),
         cmocka_unit_test(test_time_limits),
         cmocka_unit_test(test_a_head_in_drops_runs_out_of_time),
         cmocka_unit_test(test_no_time_limit_while_the_handler_thinks),

@@ -23,6 +23,8 @@ typedef struct rig {
     char reason[200];
     /* what to do when it happens */
     bool frees_on_message, frees_on_end, frees_on_done, closes_on_message, pauses_on_message;
+    bool keeps;
+    char *owns[8]; /* where messages lay, in their order */
     size_t headroom;
 } rig;
 
@@ -53,7 +55,12 @@ static void on_message(tci_ws *ws, tci_ws_kind kind, tc_str bytes, char *own)
          (int)(bytes.len < 20 ? bytes.len : 20), bytes.len > 0 ? bytes.ptr : "");
     for (size_t i = 0; i < bytes.len; i++)
         r->sum = r->sum * 31 + (uint8_t)bytes.ptr[i];
-    tci_free(own);
+    if (r->nmessages <= TCI_ARRAY_LEN(r->owns))
+        r->owns[r->nmessages - 1] = own;
+    if (r->keeps && own != NULL)
+        tci_ws_keep(ws, own, bytes.len);
+    else
+        tci_free(own);
     if (r->closes_on_message)
         tci_ws_close(ws, 1000, TC_STR("enough"));
     if (r->pauses_on_message)
@@ -361,6 +368,34 @@ static void long_messages(void **state)
     free(bytes);
 }
 
+/* Only blocks of about the same size, and not more than is allowed. */
+static void blocks_are_used_again(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {200000, 199000, 300000, 90000, 299000};
+    rig r;
+    char *bytes = many_bytes(MAX_BINARY);
+    rig_init(&r);
+    r.keeps = true;
+    tci_ws_options o = options_of(&r, TCI_WS_SERVER);
+    o.max_kept_bytes = 400000;
+    open_with(&r, &o, "");
+    for (unsigned i = 0; i < TCI_ARRAY_LEN(sizes); i++) {
+        uint64_t sum = r.sum;
+        peer_frame(&r, TCI_WS_OP_BINARY, true, bytes, sizes[i]);
+        PEER_UNTIL(&r.p, r.nmessages == i + 1);
+        for (size_t k = 0; k < sizes[i]; k++)
+            sum = sum * 31 + (uint8_t)bytes[k];
+        assert_true(r.sum == sum);
+        assert_non_null(r.owns[i]);
+    }
+    assert_ptr_equal(r.owns[1], r.owns[0]);
+    assert_ptr_not_equal(r.owns[2], r.owns[0]); /* too small, and then there is no room for both */
+    assert_ptr_not_equal(r.owns[3], r.owns[0]); /* much too large */
+    free(bytes);
+    rig_done(&r); /* what is kept goes with it */
+}
+
 /* What was read with the handshake is not lost. */
 static void bytes_beyond_the_handshake(void **state)
 {
@@ -564,6 +599,47 @@ static void case_63_silence_is_noticed(void **state)
     }
 }
 
+static void turn_for(rig *r, seen *s, int64_t ms)
+{
+    int64_t until = tci_clock_mono_ns() + ms * 1000000;
+    while (tci_clock_mono_ns() < until) {
+        tci_loop_turn(r->loop, 2);
+        see(r, s);
+    }
+}
+
+/* Asked out of turn: an answer, or any byte, and it stays; silence, and it goes. */
+static void a_probe_needs_a_sign_of_life(void **state)
+{
+    (void)state;
+    enum { WITHIN_MS = 150 };
+    for (int role = 0; role < 2; role++) {
+        rig r;
+        seen s = {.len = 0};
+        rig_init(&r);
+        tci_ws_options o = options_of(&r, (tci_ws_role)role);
+        o.ping_interval_ms = o.pong_timeout_ms = 60000;
+        open_with(&r, &o, "");
+        for (unsigned i = 1; i <= 2; i++) {
+            tci_ws_probe(r.ws, WITHIN_MS);
+            tci_ws_probe(r.ws, 1); /* one is under way */
+            PEER_UNTIL(&r.p, (see(&r, &s), s.npings == i));
+            if (i == 1)
+                answer_ping(&r, &s);
+            else
+                peer_text(&r, "busy");
+            turn_for(&r, &s, 2 * WITHIN_MS);
+            assert_int_equal(r.nends, 0);
+            assert_int_equal(s.npings, i);
+        }
+        tci_ws_probe(r.ws, WITHIN_MS); /* a ping is out already */
+        PEER_UNTIL(&r.p, r.nends == 1);
+        assert_int_equal(r.end.cause, TCI_WS_PING_TIMEOUT);
+        assert_int_equal(r.end.err.code, TC_E_TIMEOUT);
+        rig_done(&r);
+    }
+}
+
 /* A pong waits behind a large frame: the frame shows that the link is alive. */
 static void a_frame_that_arrives_is_life(void **state)
 {
@@ -574,13 +650,13 @@ static void a_frame_that_arrives_is_life(void **state)
     rig_init(&r);
     tci_ws_options o = options_of(&r, TCI_WS_CLIENT);
     o.ping_interval_ms = 5;
-    o.pong_timeout_ms = 700;
+    o.pong_timeout_ms = 1500;
     open_with(&r, &o, "");
     PEER_UNTIL(&r.p, (see(&r, &s), s.npings == 1));
     char *bytes = many_bytes(1000);
     tci_buf_init(&b, TCI_BUF_MAX);
     put(&r, &b, TCI_WS_OP_BINARY, true, bytes, 1000);
-    int64_t until = tci_clock_mono_ns() + INT64_C(900000000);
+    int64_t until = tci_clock_mono_ns() + INT64_C(2000000000);
     size_t at = 0;
     while (tci_clock_mono_ns() < until) { /* longer than the pong may take */
         if (at < 900)
@@ -593,6 +669,32 @@ static void a_frame_that_arrives_is_life(void **state)
     PEER_UNTIL(&r.p, r.nmessages == 1 && (see(&r, &s), s.npings == 2));
     tci_buf_done(&b);
     free(bytes);
+    rig_done(&r);
+}
+
+/* So do messages before it. */
+static void messages_that_arrive_are_life(void **state)
+{
+    (void)state;
+    rig r;
+    seen s = {.len = 0};
+    rig_init(&r);
+    tci_ws_options o = options_of(&r, TCI_WS_SERVER);
+    o.ping_interval_ms = 5;
+    o.pong_timeout_ms = 1500;
+    open_with(&r, &o, "");
+    PEER_UNTIL(&r.p, (see(&r, &s), s.npings == 1));
+    int64_t until = tci_clock_mono_ns() + INT64_C(2000000000);
+    while (tci_clock_mono_ns() < until && r.nends == 0) {
+        unsigned before = r.nmessages;
+        peer_frame(&r, TCI_WS_OP_BINARY, true, "", 0);
+        PEER_UNTIL(&r.p, r.nmessages > before || r.nends > 0);
+        tci_loop_turn(r.loop, 10);
+        r.nnotes = 0;
+    }
+    assert_int_equal(r.nends, 0);
+    PEER_UNTIL(&r.p, r.nends == 1); /* and now silence */
+    assert_int_equal(r.end.cause, TCI_WS_PING_TIMEOUT);
     rig_done(&r);
 }
 
@@ -846,6 +948,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_split_of_messages),
         cmocka_unit_test(long_messages),
+        cmocka_unit_test(blocks_are_used_again),
         cmocka_unit_test(bytes_beyond_the_handshake),
         cmocka_unit_test(pause_and_resume),
         cmocka_unit_test(messages_of_both_roles),
@@ -855,7 +958,9 @@ int main(void)
         cmocka_unit_test(messages_taken_back),
         cmocka_unit_test(pings_are_answered),
         cmocka_unit_test(case_63_silence_is_noticed),
+        cmocka_unit_test(a_probe_needs_a_sign_of_life),
         cmocka_unit_test(a_frame_that_arrives_is_life),
+        cmocka_unit_test(messages_that_arrive_are_life),
         cmocka_unit_test(closing_in_good_order),
         cmocka_unit_test(closing_is_bounded),
         cmocka_unit_test(the_peer_closes),
