@@ -75,6 +75,8 @@ TC_API int tc_device_adopt_own(tc_runtime *rt, tc_ctx *ctx, int read_fd, int wri
 /* A daemon behind HTTP(S).
  *   endpoint    an origin, "https://host[:port]": no path, query or user. http only for loopback
  *               addresses, or with allow_plaintext_private_link
+ *   path        below which path of the endpoint EIP is served, for a daemon behind something else:
+ *               "/api/devices/work/" for one behind a Host. Empty: "/"
  *   credential, credential_file   exactly one; from the file one newline at the end is dropped
  *   ca_file     PEM, instead of the system's authorities
  *   insecure_no_verify   do not check the certificate; so does A13N_OUTBOUND_TLS_VERIFY=false
@@ -89,6 +91,7 @@ typedef struct tc_http_options {
     bool insecure_no_verify, allow_plaintext_private_link;
     int (*tls_setup)(void *user, void *ssl_ctx, tc_err *err);
     void *tls_user;
+    tc_str path;
 } tc_http_options;
 
 /* INVALID for options that break a rule above, without any I/O but reading the files. */

@@ -70,7 +70,8 @@ typedef struct tc_connections_options {
 TC_API int tc_connections_open(tc_runtime *rt, const tc_connections_options *options,
                                tc_connections **ret_connections, tc_err *err) TC_CHECKED;
 /* End every link (close code 1001), wait until every attach is done with its socket, and free the
- * handle. Waits on it end with CLOSED, adapters that hold it get CLOSED from then on. Before the
+ * handle. Sessions that are open stay on their devices for the grace time, and can be attached by a later
+ * connection; to end them, close them or their adapters before this. Waits on it end with CLOSED, adapters that hold it get CLOSED from then on. Before the
  * runtime is closed or after, but not from one of the five functions. NULL is fine. */
 TC_API void tc_connections_close(tc_connections *c);
 
@@ -87,7 +88,8 @@ TC_API void tc_connections_close(tc_connections *c);
  *   CONFLICT       this device has a live connection already, which stays
  *   BUSY           max_devices are connected
  *   CONNECT        the link ended before the device was initialized
- *   TIMEOUT        the device did not initialize in time, the daemon took nothing for 10 s, or ctx
+ *   TIMEOUT        the device did not initialize in time, send took more than 10 s and another second for
+ *                  each 16 KB of the message, or ctx
  *   PROTOCOL, TOO_BIG   the daemon broke the protocol, or one of our ceilings
  *   CANCELLED      ctx
  *   CLOSED         tc_connections_close, or the runtime was closed

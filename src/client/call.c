@@ -350,6 +350,8 @@ int tci_ask_end(tci_ask *ask, tci_call *call, tc_err *err)
         rc = no_answer(ask, call, err);
     } else {
         ask->is_reply = true;
+        ask->text = tci_str_of(call->held->text, call->held->len);
+        ask->id_text = call->reply.id_text;
         tci_result_keep_own(ask->opts->result, call->held);
         if (is_change(m)) /* until the answer has been understood */
             ask->opts->result->evidence.outcome = TC_OUTCOME_UNKNOWN;

@@ -163,6 +163,7 @@ struct tci_sess {
     tc_str id;
     bool is_dead;
     bool is_left_open; /* ended with the connection only */
+    bool is_relayed;   /* somebody else's: not closed when the connection ends */
     atomic_bool is_alive;
     tc_err fail;
     tci_lane_queue ordinary, cleanup, keepalive;
@@ -261,6 +262,10 @@ struct tci_call {
 /* Loop thread. */
 void tci_call_start(tci_call *call);
 void tci_call_stop(tci_call *call);
+/* Nobody waits for it any more, and nothing is told to the daemon: it ends now, for the reason in stop_err. */
+void tci_call_abandon(tci_call *call);
+/* Not one byte of it has been written yet. */
+bool tci_call_is_untouched(const tci_call *call);
 void tci_call_finish(tci_call *call, int code, const tc_err *err, bool is_unsent);
 
 /* ---- the caller's side of a request ---- */
@@ -278,6 +283,7 @@ typedef struct tci_ask {
     tc_str operation_id;             /* filled in: that of the context */
     bool is_reply;                   /* filled in: an answer came */
     const tci_eip_error_data *error; /* filled in when the answer was an error */
+    tc_str text, id_text; /* filled in: the whole answer, and the id in it; in the result */
 } tci_ask;
 
 /* Check opts and start afresh: evidence is reset. */
@@ -344,7 +350,7 @@ struct tci_xfer {
     tci_list sent;       /* writer: blocks without credit yet */
     uint64_t credit_due; /* writer: credit of a block whose sending has not returned yet; 0: none */
     tci_post start, end, reset;
-    tci_eipd_status reset_status;
+    tci_eipd_status reset_status; /* to be sent; then what the peer said */
     struct tci_http_call *http;
     struct tci_http_call *http_reset;
     tc_err http_err;
@@ -359,6 +365,8 @@ struct tci_xfer {
     tc_err err;
     tci_wake *wake;
     tci_wake own_wake;
+    /* For an owner on the loop, which does not wait: there is something new. May be NULL */
+    void (*news)(tci_xfer *x);
 };
 
 /* Caller's thread. */
@@ -393,6 +401,7 @@ struct tc_device {
     tci_conn *conn;
     tc_result *held; /* owns what info points to */
     tc_device_info info;
+    tc_str initialized, initialized_id; /* the answer to initialize, and the id in it */
     int64_t response_grace_ms;
     tc_str expected_device_id;
     void (*on_end)(void *arg);

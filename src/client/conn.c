@@ -247,7 +247,7 @@ static void cancel_on_daemon(tci_call *call)
         tci_buf_done(&text);
 }
 
-static void abandon(tci_call *call)
+void tci_call_abandon(tci_call *call)
 {
     tci_pending *p = call->pending;
     bool is_unsent = true;
@@ -261,13 +261,18 @@ static void abandon(tci_call *call)
 
 static void on_grace(tci_timer *t)
 {
-    abandon(TCI_CONTAINER(t, tci_call, grace));
+    tci_call_abandon(TCI_CONTAINER(t, tci_call, grace));
+}
+
+bool tci_call_is_untouched(const tci_call *call)
+{
+    return call->pending == NULL || call->conn->v->is_untouched(call->pending);
 }
 
 void tci_call_stop(tci_call *call)
 {
-    if (call->pending == NULL || call->conn->v->is_untouched(call->pending)) {
-        abandon(call);
+    if (tci_call_is_untouched(call)) {
+        tci_call_abandon(call);
         return;
     }
     cancel_on_daemon(call);
@@ -276,7 +281,7 @@ void tci_call_stop(tci_call *call)
     /* For a change it is worth waiting a little for what became of it. */
     if (call->method->replay != TCI_REPLAY_TERMINAL ||
         tci_timer_start(&call->grace, GRACE_MS, &err) < 0)
-        abandon(call);
+        tci_call_abandon(call);
 }
 
 /* ---- answers ---- */
@@ -393,7 +398,7 @@ void tci_conn_fail_session(tci_conn *c, tci_sess *s, const tc_err *err)
             if (call == NULL)
                 continue;
             call->stop_err = *err;
-            abandon(call);
+            tci_call_abandon(call);
         }
 }
 
@@ -426,7 +431,7 @@ void tci_conn_fail(tci_conn *c, const tc_err *err)
     fail_pending(c, err);
     TCI_LIST_EACH (&c->sessions, link) {
         tci_sess *s = TCI_CONTAINER(link, tci_sess, link);
-        s->is_left_open = !s->is_dead;
+        s->is_left_open = !s->is_dead && !s->is_relayed;
         tci_sess_fail(s, err);
     }
     c->v->stop(c);

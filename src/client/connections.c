@@ -7,6 +7,11 @@
 
 enum { DEVICES_DEFAULT = 64 };
 
+static const tci_link_times default_times = {.ping_interval_ms = 20000,
+                                             .pong_timeout_ms = 10000,
+                                             .send_timeout_ms = 10000,
+                                             .probe_ms = 5000};
+
 tc_runtime *tci_connections_runtime(const tc_connections *c)
 {
     return c->rt;
@@ -75,6 +80,7 @@ int tc_connections_open(tc_runtime *rt, const tc_connections_options *options,
     c->device = *device;
     c->device.size = sizeof c->device;
     c->device.expected_device_id = (tc_str){0};
+    c->times = default_times;
     tci_mutex_init(&c->lock);
     tci_list_init(&c->arrivals);
     tci_list_init(&c->waiters);
@@ -84,6 +90,11 @@ int tc_connections_open(tc_runtime *rt, const tc_connections_options *options,
     }
     *ret_connections = c;
     return 0;
+}
+
+void tci_connections_set_times(tc_connections *c, const tci_link_times *times)
+{
+    c->times = *times;
 }
 
 /* ---- closing ---- */
@@ -143,12 +154,26 @@ static tci_arrival *find(tc_connections *c, tc_str device_id)
     return NULL;
 }
 
-bool tci_connections_end(tc_connections *c, tc_str device_id, const tc_err *why)
+tci_arrival *tci_connections_find(tc_connections *c, tc_str device_id)
 {
     tci_loop_assert(c->rt->loop);
     tci_mutex_lock(&c->lock);
     tci_arrival *a = find(c, device_id);
     tci_mutex_unlock(&c->lock);
+    return a;
+}
+
+void tci_connections_on_live(tc_connections *c, void (*told)(void *user, tc_device *device),
+                             void *user)
+{
+    tci_loop_assert(c->rt->loop);
+    c->on_live = told;
+    c->live_user = user;
+}
+
+bool tci_connections_end(tc_connections *c, tc_str device_id, const tc_err *why)
+{
+    tci_arrival *a = tci_connections_find(c, device_id);
     if (a == NULL || !a->is_begun)
         return false;
     tci_conn_fail(&a->messages.base, why);

@@ -169,6 +169,8 @@ static void be_live(tci_arrival *a)
     TCI_LIST_EACH (&c->waiters, link)
         tci_wake_all(TCI_CONTAINER(link, tci_connections_waiter, link)->wake);
     tci_mutex_unlock(&c->lock);
+    if (c->on_live != NULL)
+        c->on_live(c->live_user, a->device);
 }
 
 static void on_started(tci_post *post)

@@ -14,6 +14,7 @@
 enum {
     READER_STACK_BYTES = 512 * 1024,
     CONTROL_RUN_MAX = 8,
+    SLOW_BYTES_PER_MS = 16,
     INCOMING_MAX = 64,
     INCOMING_BYTES_MAX = 8 * 1024 * 1024
 };
@@ -116,6 +117,16 @@ static void reader_main(void *arg)
 
 /* ---- sending: the thread of attach ---- */
 
+/* How long a send may take. The socket does not tell how far it has got, so a long message gets the time that
+ * a slow link needs for it. */
+static int64_t limit_of(const tci_socket_link *l, const tci_out *out)
+{
+    uint64_t ms = (uint64_t)l->arrival.registry->times.send_timeout_ms;
+    for (unsigned i = 0; i < out->nparts; i++)
+        ms += out->parts[i].len / SLOW_BYTES_PER_MS;
+    return tci_ms_to_ns(ms);
+}
+
 /* The next to go: control first, but data gets its turn. With the lock held. */
 static tci_out *pick(tci_socket_link *l)
 {
@@ -133,6 +144,7 @@ static tci_out *pick(tci_socket_link *l)
     out->nsent = 1;
     l->current = out;
     l->current_since_ns = tci_clock_mono_ns();
+    l->current_limit_ns = limit_of(l, out);
     return out;
 }
 

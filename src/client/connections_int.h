@@ -14,6 +14,9 @@ struct tc_connections {
     tc_runtime *rt;
     size_t max_devices;
     tc_device_options device;
+    tci_link_times times;
+    void (*on_live)(void *user, tc_device *device); /* loop thread, with its user */
+    void *live_user;
     tci_ender ender; /* loop thread; holds a reference while it is in the runtime's list */
     tci_mutex lock;  /* guards the rest */
     bool is_closed;
@@ -31,6 +34,9 @@ typedef struct tci_connections_waiter {
 } tci_connections_waiter;
 
 typedef struct tci_arrival tci_arrival;
+
+/* NULL: there is none. It stays until the loop's next turn at least. Loop thread. */
+tci_arrival *tci_connections_find(tc_connections *c, tc_str device_id);
 
 /* A connection that was accepted. It is freed with the last reference to its device. */
 struct tci_arrival {

@@ -6,10 +6,7 @@
  * from here but in that job. */
 #include "client/connections_socket.h"
 
-enum {
-    LOOK_MS = 500, /* how often a send that does not return is looked at */
-    SEND_MS = 10000
-};
+enum { LOOK_MS = 500 }; /* how often a send that does not return is looked at, at least */
 
 static tci_socket_link *link_of(tci_messages *m)
 {
@@ -113,6 +110,12 @@ static void on_news(tci_post *post)
 
 /* ---- the loop: the link ---- */
 
+static int64_t look_ms(const tci_socket_link *l)
+{
+    int64_t send_ms = l->arrival.registry->times.send_timeout_ms;
+    return send_ms < 4 * LOOK_MS ? send_ms / 4 + 1 : LOOK_MS;
+}
+
 static void socket_put(tci_messages *m, tci_out *out)
 {
     tci_socket_link *l = link_of(m);
@@ -126,7 +129,7 @@ static void socket_put(tci_messages *m, tci_out *out)
     tci_mutex_unlock(&l->lock);
     tci_wake_all(l->call->wake);
     /* Without memory for a timer a send that hangs is noticed later. */
-    if (!tci_timer_is_armed(&l->look) && tci_timer_start(&l->look, LOOK_MS, &err) < 0)
+    if (!tci_timer_is_armed(&l->look) && tci_timer_start(&l->look, look_ms(l), &err) < 0)
         return;
 }
 
@@ -138,13 +141,13 @@ static void on_look(tci_timer *t)
     tci_mutex_lock(&l->lock);
     bool is_sending = l->current != NULL;
     bool has_more = !tci_list_is_empty(&l->control) || !tci_list_is_empty(&l->data);
-    int64_t since_ns = l->current_since_ns;
+    int64_t since_ns = l->current_since_ns, limit_ns = l->current_limit_ns;
     tci_mutex_unlock(&l->lock);
     int rc = tci_ctx_check(l->call->ctx, &err);
-    if (rc == 0 && is_sending && tci_clock_mono_ns() - since_ns >= tci_ms_to_ns(SEND_MS))
+    if (rc == 0 && is_sending && tci_clock_mono_ns() - since_ns >= limit_ns)
         rc = tc_err_set(&err, TC_E_TIMEOUT, "the daemon takes no messages");
     if (rc == 0 && (is_sending || has_more))
-        rc = tci_timer_start(t, LOOK_MS, &err);
+        rc = tci_timer_start(t, look_ms(l), &err);
     if (rc < 0)
         tci_conn_fail(&l->arrival.messages.base, &err);
 }

@@ -33,7 +33,7 @@ typedef struct tci_socket_link {
     tci_mutex lock;               /* guards these */
     tci_list control, data, sent; /* of tci_out */
     tci_out *current;
-    int64_t current_since_ns;
+    int64_t current_since_ns, current_limit_ns;
     unsigned ncontrol_in_a_row;
     tci_list incoming;
     size_t nincoming, incoming_bytes;

@@ -7,7 +7,7 @@
 #include "net/httpd.h"
 #include "net/ws.h"
 
-enum { PING_MS = 20000, PONG_MS = 20000, SEND_MS = 10000, STATUS_LATER = 503 };
+enum { STATUS_LATER = 503 };
 
 typedef struct ws_link {
     tci_arrival arrival;
@@ -239,6 +239,17 @@ static void answer_later(tci_httpd_req *req)
         return; /* the request is done all the same */
 }
 
+/* Its daemon dials again: perhaps because it has seen that this link is dead, and we have not. */
+static void probe(tc_connections *c, tc_str device_id)
+{
+    tci_arrival *a = tci_connections_find(c, device_id);
+    if (a == NULL || a->messages.link != &ws_messages || !a->is_begun)
+        return;
+    ws_link *l = TCI_CONTAINER(a, ws_link, arrival);
+    if (l->ws != NULL)
+        tci_ws_probe(l->ws, c->times.probe_ms);
+}
+
 int tci_connections_upgrade(tc_connections *c, tci_httpd_req *req, tc_str device_id,
                             void (*told)(void *user, int code, const tc_err *err), void *user,
                             tc_err *err)
@@ -246,6 +257,8 @@ int tci_connections_upgrade(tc_connections *c, tci_httpd_req *req, tc_str device
     ws_link *l = NULL;
     tci_loop_assert(c->rt->loop);
     int rc = link_new(c, device_id, &l, err);
+    if (rc == TC_E_CONFLICT)
+        probe(c, device_id);
     if (rc < 0) {
         answer_later(req);
         return rc;
@@ -258,9 +271,9 @@ int tci_connections_upgrade(tc_connections *c, tci_httpd_req *req, tc_str device
         .max_binary_bytes = atomic_load(&conn->max_frame_bytes),
         .headroom = {[TCI_WS_TEXT] = offsetof(tci_held, text),
                      [TCI_WS_BINARY] = offsetof(tci_block, bytes)},
-        .ping_interval_ms = PING_MS,
-        .pong_timeout_ms = PONG_MS,
-        .send_timeout_ms = SEND_MS,
+        .ping_interval_ms = c->times.ping_interval_ms,
+        .pong_timeout_ms = c->times.pong_timeout_ms,
+        .send_timeout_ms = c->times.send_timeout_ms,
     };
     rc = tci_ws_upgrade(req, c->rt->loop, TC_STR(TC_WEBSOCKET_SUBPROTOCOL), &o, &l->ws, err);
     if (rc < 0) {

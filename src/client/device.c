@@ -101,6 +101,8 @@ static int take_start(tci_device_start *s, tc_err *err)
         rc = check_initialized(d, &s->result, err);
     if (rc < 0)
         return rc;
+    d->initialized = s->ask.text;
+    d->initialized_id = s->ask.id_text;
     narrow(&d->conn->max_request_bytes, d->info.limits.max_request_bytes);
     narrow(&d->conn->max_response_bytes, d->info.limits.max_response_bytes);
     narrow(&d->conn->max_frame_bytes, d->info.limits.max_transfer_frame_bytes);

@@ -229,6 +229,7 @@ static void got_reset(tci_xfer *x, const tci_eipd *frame)
 {
     bool is_echo = x->state == TCI_XFER_RESETTING;
     x->state = TCI_XFER_FAILED;
+    x->reset_status = frame->status;
     tci_xfer_tell(x, &x->is_reset);
     if (is_echo)
         return;

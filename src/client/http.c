@@ -37,25 +37,28 @@ static tc_code code_of_status(unsigned status)
     }
 }
 
-static int refuse_status(unsigned status, tc_err *err)
+static int refuse_status(const tci_eip_http *h, unsigned status, tc_err *err)
 {
     tc_code code = code_of_status(status);
+    const char *who = h->is_behind_host ? "Host" : "daemon";
     if (code == TC_E_AUTH) {
-        tc_err_set(err, code, "the daemon refused the credential (status %u)", status);
-        return tc_err_hint(err, "check the credential file against the daemon's");
+        tc_err_set(err, code, "the %s refused the credential (status %u)", who, status);
+        return tc_err_hint(err, h->is_behind_host
+                                    ? "sign in again: telechir host login"
+                                    : "check the credential file against the daemon's");
     }
     if (code == TC_E_INCOMPATIBLE)
         return tc_err_set(err, code, "no EIP daemon answers there (status %u)", status);
-    return tc_err_set(err, code, "the daemon answered with status %u", status);
+    return tc_err_set(err, code, "the %s answered with status %u", who, status);
 }
 
-int tci_eip_http_check_head(const tci_http_head *head, unsigned status, tc_str media_type,
-                            tc_err *err)
+int tci_eip_http_check_head(const tci_eip_http *h, const tci_http_head *head, unsigned status,
+                            tc_str media_type, tc_err *err)
 {
     tc_str value;
     size_t count = 0;
     if (head->status != status)
-        return refuse_status(head->status, err);
+        return refuse_status(h, head->status, err);
     if (tci_http_head_get(head, TC_STR("Content-Encoding"), &value, &count))
         return tc_err_set(err, TC_E_PROTOCOL, "an answer with a content encoding");
     if (!tci_http_head_get(head, TC_STR("Content-Type"), &value, &count) || count != 1 ||
@@ -73,9 +76,11 @@ static bool is_status_unsent(unsigned status)
 static void on_head(tci_http_call *call, const tci_http_head *head)
 {
     tci_pending *p = tci_http_call_user(call);
-    if (tci_eip_http_check_head(head, 200, TC_STR("application/json"), &p->http_err) < 0) {
+    if (tci_eip_http_check_head(tci_eip_http_of(p->conn), head, 200, TC_STR("application/json"),
+                                &p->http_err) < 0) {
         p->is_refused = true;
         p->refused_unsent = is_status_unsent(head->status);
+        p->body.max = head->status != 200 ? TCI_HOST_ERROR_MAX : 0;
         return;
     }
     if (!head->has_length || head->content_length > p->body.max)
@@ -86,8 +91,6 @@ static void on_head(tci_http_call *call, const tci_http_head *head)
 static void on_body(tci_http_call *call, tc_str bytes)
 {
     tci_pending *p = tci_http_call_user(call);
-    if (p->is_refused)
-        return;
     if (p->held == NULL) {
         tci_buf_append_str(&p->body, bytes);
         return;
@@ -127,7 +130,10 @@ static void on_done(tci_http_call *call, int result, bool not_sent, const tc_err
     }
     if (p->is_refused) {
         why = p->http_err;
-        tci_conn_end_pending(c, p, &why, p->refused_unsent);
+        bool is_unsent = p->refused_unsent;
+        (void)tci_eip_http_host_error(tci_eip_http_of(c), tci_buf_str(&p->body), &why,
+                                      &is_unsent); /* it says less then */
+        tci_conn_end_pending(c, p, &why, is_unsent);
         return;
     }
     if (tci_buf_error(&p->body, &why) < 0) {
@@ -168,7 +174,7 @@ static int post_control(tci_eip_http *h, tc_str body, const tci_http_call_handle
     };
     tci_http_request request = {
         .method = TC_STR("POST"),
-        .target = TC_STR("/eip/control"),
+        .target = tci_str(h->control),
         .headers = headers,
         .nheaders = HEADERS,
         .body = body,
@@ -324,6 +330,8 @@ static void http_free(tci_conn *c)
     tci_eip_http *h = tci_eip_http_of(c);
     tci_tls_ctx_free(h->tls);
     tci_secret_done(&h->authorization);
+    tci_free(h->control);
+    tci_free(h->transfer);
     tci_free(h);
 }
 
@@ -341,6 +349,21 @@ const tci_conn_vtable tci_eip_http_vtable = {
     .free = http_free,
 };
 
+/* Both are below the same path. */
+static int take_path(tci_eip_http *h, tc_str path, tc_err *err)
+{
+    tci_buf b;
+    const char *slash = tci_str_ends(path, TC_STR("/")) ? "" : "/";
+    tci_buf_init(&b, TCI_BUF_MAX);
+    tci_buf_printf(&b, "%.*s%seip/control", TC_STR_ARG(path), slash);
+    h->control = tci_buf_ok(&b) ? tci_mem_cstr(tci_buf_str(&b)) : NULL;
+    tci_buf_clear(&b);
+    tci_buf_printf(&b, "%.*s%seip/transfer", TC_STR_ARG(path), slash);
+    h->transfer = tci_buf_ok(&b) ? tci_mem_cstr(tci_buf_str(&b)) : NULL;
+    tci_buf_done(&b);
+    return h->control != NULL && h->transfer != NULL ? 0 : tci_err_no_memory(err);
+}
+
 int tci_eip_http_new(tc_runtime *rt, const tc_http_options *http, const tc_device_options *options,
                      tci_eip_http **ret_conn, tc_err *err)
 {
@@ -350,7 +373,10 @@ int tci_eip_http_new(tc_runtime *rt, const tc_http_options *http, const tc_devic
     tci_conn_init(&h->base, &tci_eip_http_vtable, rt);
     tci_conn_set_limits(&h->base, options);
     h->stop.cb = on_stop;
+    h->is_behind_host = http->path.len > 1;
     int rc = tci_url_parse(http->endpoint, 0, &h->url, err);
+    if (rc == 0)
+        rc = take_path(h, http->path, err);
     if (rc < 0) {
         http_free(&h->base);
         return rc;

@@ -17,10 +17,12 @@ typedef struct tci_eip_http {
     tci_http_client *client;
     tci_url url;
     tci_secret authorization; /* "Bearer ..." */
+    char *control, *transfer; /* their paths */
     tci_later stop;
     tci_timer stop_timer;
     unsigned nclosing; /* sessions told to close while we leave */
     bool is_stopping;
+    bool is_behind_host; /* below a path: who answers for the daemon may be a Host */
 } tci_eip_http;
 
 static inline tci_eip_http *tci_eip_http_of(tci_conn *c)
@@ -34,8 +36,13 @@ int tci_eip_http_new(tc_runtime *rt, const tc_http_options *http, const tc_devic
 /* The rest of the request is the caller's. */
 void tci_eip_http_fill(tci_eip_http *h, tci_http_request *request);
 /* What an answer must look like. err: why not. */
-int tci_eip_http_check_head(const tci_http_head *head, unsigned status, tc_str media_type,
-                            tc_err *err) TC_CHECKED;
+int tci_eip_http_check_head(const tci_eip_http *h, const tci_http_head *head, unsigned status,
+                            tc_str media_type, tc_err *err) TC_CHECKED;
+
+/* http_host.c: what a Host says instead of an answer of the daemon, {"error":{"code","message"}}: into err, and
+ * whether the daemon provably never got the request. false: that is not what it is. Loop thread. */
+bool tci_eip_http_host_error(const tci_eip_http *h, tc_str body, tc_err *err, bool *ret_is_unsent);
+enum { TCI_HOST_ERROR_MAX = 4096 };
 
 extern const tci_conn_vtable tci_eip_http_vtable;
 

@@ -7,7 +7,7 @@
 
 #include "plat/file.h"
 
-enum { CREDENTIAL_MAX = 8192 };
+enum { CREDENTIAL_MAX = 8192, PATH_MAX_BYTES = 1024 };
 
 /* ---- options ---- */
 
@@ -40,12 +40,32 @@ static int check_credential(tc_str credential, tc_err *err)
     return 0;
 }
 
+/* As it goes into the request: visible ASCII, without a query, and no parts that some server may resolve. */
+static int check_path(tc_str path, tc_err *err)
+{
+    tc_str rest = path, part;
+    bool is_fine = path.len <= PATH_MAX_BYTES && (path.len == 0 || path.ptr[0] == '/');
+    for (size_t i = 0; is_fine && i < path.len; i++) {
+        unsigned char c = (unsigned char)path.ptr[i];
+        is_fine = c > ' ' && c < 0x7f && strchr("?#\\\"<>", c) == NULL;
+        is_fine = is_fine && (c != '/' || i == 0 || path.ptr[i - 1] != '/');
+    }
+    while (is_fine && tci_str_split(&rest, '/', &part))
+        is_fine = !tci_str_eq(part, TC_STR(".")) && !tci_str_eq(part, TC_STR(".."));
+    if (is_fine)
+        return 0;
+    (void)tc_err_set(err, TC_E_INVALID, "the path is not one");
+    return tc_err_hint(err, "give a path like /api/devices/NAME/, other characters as %%XX");
+}
+
 int tc_http_options_check(const tc_http_options *http, tc_err *err)
 {
     tci_url url;
     if (http == NULL || http->size < sizeof *http)
         return tc_err_set(err, TC_E_INVALID, "options without their size");
     int rc = check_endpoint(http, &url, err);
+    if (rc == 0)
+        rc = check_path(http->path, err);
     if (rc < 0)
         return rc;
     if ((http->credential.len > 0) == (http->credential_file.len > 0))
@@ -151,7 +171,14 @@ static void on_dialled(void *user, tci_stream *stream, const tc_err *err)
     struct tci_http_dial *d = user;
     void (*done)(void *arg, tci_stream *s, const tc_err *e) = d->done;
     void *arg = d->arg;
+    tc_err why;
     tci_free(d);
+    if (err != NULL &&
+        err->code == TC_E_NOT_FOUND) { /* of the name: not what an answer means by it */
+        why = *err;
+        tc_err_recode(&why, TC_E_CONNECT);
+        err = &why;
+    }
     done(arg, stream, err);
 }
 
@@ -239,7 +266,7 @@ int tc_device_connect_http(tc_runtime *rt, tc_ctx *ctx, const tc_http_options *h
         return rc;
     }
     rc = tci_device_start_own(rt, &h->base, ctx, o, ret_device, err);
-    if (rc == TC_E_CLOSED || rc == TC_E_IO || rc == TC_E_NOT_FOUND)
+    if (rc == TC_E_CLOSED || rc == TC_E_IO)
         return tc_err_recode(err, TC_E_CONNECT);
     return rc;
 }

@@ -24,7 +24,7 @@ static int start_call(tci_xfer *x, tc_str method, bool streams,
     };
     tci_http_request request = {
         .method = method,
-        .target = TC_STR("/eip/transfer"),
+        .target = tci_str(h->transfer),
         .headers = headers,
         .nheaders = XFER_HEADERS,
         .streams_body = streams,
@@ -47,7 +47,8 @@ static void fail_with(tci_xfer *x, const tc_err *err)
 static void read_head(tci_http_call *call, const tci_http_head *head)
 {
     tci_xfer *x = tci_http_call_user(call);
-    if (tci_eip_http_check_head(head, 200, TC_STR("application/octet-stream"), &x->http_err) < 0)
+    if (tci_eip_http_check_head(conn_of(x), head, 200, TC_STR("application/octet-stream"),
+                                &x->http_err) < 0)
         return;
     x->state = TCI_XFER_OPEN;
     tci_xfer_tell(x, &x->is_attached);
@@ -105,7 +106,8 @@ static const tci_http_call_handler read_handler = {
 static void write_head(tci_http_call *call, const tci_http_head *head)
 {
     tci_xfer *x = tci_http_call_user(call);
-    if (tci_eip_http_check_head(head, 204, TC_STR("application/octet-stream"), &x->http_err) < 0)
+    if (tci_eip_http_check_head(conn_of(x), head, 204, TC_STR("application/octet-stream"),
+                                &x->http_err) < 0)
         return;
     if (x->state != TCI_XFER_ENDING)
         tc_err_set(&x->http_err, TC_E_PROTOCOL, "an upload acknowledged before its end");
@@ -226,8 +228,9 @@ void tci_eip_http_xfer_end(tci_xfer *x)
 
 static void reset_head(tci_http_call *call, const tci_http_head *head)
 {
-    TCI_UNUSED(call);
-    TCI_UNUSED(head); /* 204: reset; anything else: there was nothing left to reset */
+    tci_xfer *x = tci_http_call_user(call);
+    if (head->status != 204) /* there was nothing left to reset */
+        x->reset_status = TCI_EIPD_STATUS_DENIED;
 }
 
 static void reset_done(tci_http_call *call, int result, bool not_sent, const tc_err *err)

@@ -54,13 +54,23 @@ int tci_xfer_reset_error(tci_eipd_status status, tc_err *err)
 
 /* ---- loop thread ---- */
 
+/* Under the lock, which is given back. A caller's transfer may be gone after this, an owner's on the loop is not. */
+static void tell(tci_xfer *x)
+{
+    void (*news)(tci_xfer *) = x->news;
+    tc_runtime *rt = x->conn->rt;
+    tci_wake_all(x->wake);
+    tci_mutex_unlock(&rt->lock);
+    if (news != NULL)
+        news(x);
+}
+
 void tci_xfer_tell(tci_xfer *x, bool *flag)
 {
     tc_runtime *rt = x->conn->rt;
     tci_mutex_lock(&rt->lock);
     *flag = true;
-    tci_wake_all(x->wake);
-    tci_mutex_unlock(&rt->lock);
+    tell(x);
 }
 
 void tci_xfer_deliver(tci_xfer *x, tci_block *b)
@@ -68,8 +78,7 @@ void tci_xfer_deliver(tci_xfer *x, tci_block *b)
     tc_runtime *rt = x->conn->rt;
     tci_mutex_lock(&rt->lock);
     tci_list_push_back(&x->ready, &b->link);
-    tci_wake_all(x->wake);
-    tci_mutex_unlock(&rt->lock);
+    tell(x);
 }
 
 void tci_xfer_fail(tci_xfer *x, const tc_err *err)
@@ -82,8 +91,7 @@ void tci_xfer_fail(tci_xfer *x, const tc_err *err)
         x->err = *err;
     }
     x->is_reset = true; /* no echo will come */
-    tci_wake_all(x->wake);
-    tci_mutex_unlock(&rt->lock);
+    tell(x);
 }
 
 static void start_on_loop(void *arg)

@@ -40,8 +40,13 @@ static int connect_now(void *arg, tc_ctx *ctx, tc_device **ret_device, tc_err *e
 static void connection_key(const connect_job *job, char out[TCI_SHA256_HEX])
 {
     const tc_http_options *h = &job->http;
-    tc_str texts[] = {TC_STR("http_envd"), h->endpoint, h->credential,
-                      h->credential_file,  h->ca_file,  job->device.expected_device_id};
+    tc_str texts[] = {TC_STR("http_envd"),
+                      h->endpoint,
+                      h->credential,
+                      h->credential_file,
+                      h->ca_file,
+                      job->device.expected_device_id,
+                      h->path};
     uint8_t flags =
         (uint8_t)((h->insecure_no_verify ? 1 : 0) | (h->allow_plaintext_private_link ? 2 : 0));
     uint8_t digest[TCI_SHA256_BYTES];
@@ -86,6 +91,8 @@ static int keep_options(tci_eip_env *e, const tc_http_options *http, tc_err *err
         rc = tc_result_dup(r, http->credential_file, &own->http.credential_file, err);
     if (rc == 0)
         rc = tc_result_dup(r, http->ca_file, &own->http.ca_file, err);
+    if (rc == 0)
+        rc = tc_result_dup(r, http->path, &own->http.path, err);
     return rc;
 }
 

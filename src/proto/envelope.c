@@ -270,6 +270,8 @@ static const char *take_reply_member(const tci_json_member *m, tci_eip_reply *re
     if (tci_str_eq(m->key, TC_STR("id"))) {
         *has |= HAS_ID;
         ret->has_id = tci_json_as_u64(v, &ret->id);
+        if (ret->has_id)
+            ret->id_text = v->u.text;
         return ret->has_id || v->kind == TCI_JSON_NULL ? NULL : "not an id of ours";
     }
     if (tci_str_eq(m->key, TC_STR("eip_session"))) {

@@ -42,6 +42,7 @@ void tci_eip_put_request(tci_buf *out, uint64_t id, const tc_str *session, tc_st
 typedef struct tci_eip_reply {
     bool has_id;
     uint64_t id;
+    tc_str id_text; /* the same as it stands in the text */
     bool has_session;
     tc_str session;
     const tci_json *result; /* NULL: an error */

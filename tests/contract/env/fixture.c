@@ -20,6 +20,9 @@ bool fixture_choose(int argc, char **argv)
     static const provider *const all[] = {
         &local_provider,      &reference_provider,      &local_envd_provider, &http_envd_provider,
         &https_envd_provider, &websocket_envd_provider, &ssh_provider,
+#ifdef TC_TEST_HOST
+        &host_provider,
+#endif
     };
     const char *name = argc > 1 ? argv[1] : "local";
     for (size_t i = 0; i < TCI_ARRAY_LEN(all); i++)

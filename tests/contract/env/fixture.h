@@ -38,7 +38,7 @@ typedef struct provider {
 } provider;
 
 extern const provider local_provider, reference_provider, local_envd_provider, http_envd_provider,
-    https_envd_provider, websocket_envd_provider, ssh_provider;
+    https_envd_provider, websocket_envd_provider, host_provider, ssh_provider;
 
 struct fixture {
     const provider *p;

@@ -714,6 +714,67 @@ static void the_end_of_the_runtime_ends_an_attach(void **state)
     tc_result_free(h.r);
 }
 
+static void play_session_until_away(peer *p)
+{
+    bool is_data;
+    if (!peer_session(p))
+        return;
+    while (peer_next(p, &is_data))
+        if (strcmp(p->method, "session.close") == 0)
+            peer_fail(p, "a session was closed that nobody closed");
+}
+
+/* The program may be back within the grace time, and take them up. */
+static void closing_the_connections_leaves_sessions_to_their_devices(void **state)
+{
+    TCI_UNUSED(state);
+    host h;
+    peer p = {0};
+    attached a = {0};
+    tc_session *s = NULL;
+    host_open(&h, NULL);
+    peer_open(&p, play_session_until_away, NULL);
+    attach_start(&a, h.connections, "dev-1", &p);
+    tc_device *d = wait_for(&h, "dev-1");
+    assert_ok(&h, tc_session_open(d, NULL, NULL, &s, &h.err));
+    tc_connections_close(h.connections);
+    assert_code(&h, TC_E_CLOSED, attach_end(&a));
+    assert_int_equal(a.plug.close_code, 1001);
+    assert_false(tc_session_is_alive(s));
+    assert_code(&h, TC_E_CLOSED, tc_session_close(s, NULL, &h.err)); /* too late for that */
+    tc_device_close(d);
+    peer_close(&p);
+    tc_result_free(h.r);
+    tc_runtime_close(h.rt);
+}
+
+/* A send that does not return ends the link; one of a long message has the time that it needs. */
+static void a_send_that_hangs_ends_the_link(void **state)
+{
+    static const tci_link_times hasty = {.send_timeout_ms = 50};
+    TCI_UNUSED(state);
+    host h;
+    peer p = {0};
+    attached a = {0};
+    writing w = {0};
+    host_open(&h, NULL);
+    tci_connections_set_times(h.connections, &hasty);
+    peer_open(&p, play_session, NULL);
+    attach_start(&a, h.connections, "dev-1", &p);
+    tc_device *d = wait_for(&h, "dev-1");
+    assert_ok(&h, tc_session_open(d, NULL, NULL, &w.session, &h.err));
+    assert_ok(&h, tc_result_new(&w.r, &h.err));
+    atomic_store(&a.plug.is_send_held, true);
+    write_main(&w);
+    assert_int_equal(w.code, TC_E_UNKNOWN_OUTCOME);
+    assert_code(&h, TC_E_TIMEOUT, attach_end(&a));
+    tc_session_detach(w.session);
+    tc_device_close(d);
+    tc_result_free(w.r);
+    peer_close(&p);
+    host_close(&h);
+}
+
 /* ---- many at once ---- */
 
 enum { NCOMERS = 4, NROUNDS = 12 };
@@ -792,6 +853,8 @@ const struct CMUnitTest connections_tests[] = {
     cmocka_unit_test(broken_messages_end_the_link),
     cmocka_unit_test(its_context_ends_an_attach),
     cmocka_unit_test(the_end_of_the_runtime_ends_an_attach),
+    cmocka_unit_test(closing_the_connections_leaves_sessions_to_their_devices),
+    cmocka_unit_test(a_send_that_hangs_ends_the_link),
     cmocka_unit_test(links_come_and_go_under_their_users),
 };
 const size_t nconnections_tests = TCI_ARRAY_LEN(connections_tests);

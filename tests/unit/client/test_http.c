@@ -71,7 +71,7 @@ typedef struct server {
     unsigned port;
     const char *answer; /* to the first request, as it is; NULL: the link is cut */
     tci_thread *thread;
-    bool saw_credential;
+    bool saw_credential, saw_path;
 } server;
 
 static int wait_accept(int fd)
@@ -104,6 +104,7 @@ static void serve_one(void *arg)
             break;
     }
     s->saw_credential = strstr(buf, "Authorization: Bearer " SECRET "\r\n") != NULL;
+    s->saw_path = strstr(buf, "POST /api/devices/work/eip/control HTTP/1.1\r\n") == buf;
     if (s->answer != NULL) {
         tci_fd_part part = {(void *)(uintptr_t)s->answer, strlen(s->answer)};
         size_t n = 0;
@@ -181,6 +182,95 @@ static void answers_that_are_not_a_daemons_are_refused(void **state)
     tc_runtime_close(rt);
 }
 
+/* ---- below a path ---- */
+
+static void paths_are_checked(void **state)
+{
+    TCI_UNUSED(state);
+    static const struct {
+        const char *path;
+        bool is_good;
+    } cases[] = {
+        {"", true},
+        {"/", true},
+        {"/api/devices/work/", true},
+        {"/api/devices/work", true},
+        {"/a%20b/", true},
+        {"api/devices", false},
+        {"/a b/", false},
+        {"/a?x=1", false},
+        {"/a#b", false},
+        {"/a/../b/", false},
+        {"/./a/", false},
+        {"//a/", false},
+        {"/a\r\nb/", false},
+    };
+    for (size_t i = 0; i < TCI_ARRAY_LEN(cases); i++) {
+        tc_err err;
+        tc_http_options o = {.size = sizeof o,
+                             .endpoint = TC_STR("http://127.0.0.1:1"),
+                             .path = tci_str(cases[i].path),
+                             .credential = TC_STR(SECRET)};
+        if ((tc_http_options_check(&o, &err) == 0) != cases[i].is_good)
+            fail_msg("%s", cases[i].path);
+    }
+}
+
+#define REFUSED(status, body) "HTTP/1.1 " status " X\r\nContent-Type: application/json\r\n\r\n" body
+#define SAID(code, message) "{\"error\":{\"code\":\"" code "\",\"message\":\"" message "\"}}"
+
+static const struct {
+    const char *answer;
+    int code;
+    const char *msg, *hint;
+} refusals[] = {
+    {REFUSED("401", SAID("unauthenticated", "not signed in")), TC_E_AUTH, "not signed in",
+     "telechir host login http://127.0.0.1:"},
+    {REFUSED("404", SAID("not_found", "no such device")), TC_E_NOT_FOUND, "no such device",
+     "telechir devices"},
+    {REFUSED("409", SAID("conflict", "two have it")), TC_E_CONFLICT, "two have it", "id"},
+    {REFUSED("403", SAID("revoked", "it was revoked")), TC_E_DENIED, "revoked", "connect"},
+    {REFUSED("403", SAID("not_approved", "it waits")), TC_E_DENIED, "waits", "approve"},
+    {REFUSED("503", SAID("offline", "'work' is offline")), TC_E_CONNECT, "offline", "daemon"},
+    {REFUSED("429", SAID("busy", "later")), TC_E_BUSY, "later", "later"},
+    {REFUSED("502", SAID("answer_lost", "the link ended")), TC_E_CONNECT, "the link ended", ""},
+    /* Whatever it says, a terminal shows it in one line. */
+    {REFUSED("503", SAID("offline", "a\\u001b[2Jb\\nc")), TC_E_CONNECT, "a?[2Jb?c", ""},
+    /* What is not a Host's. */
+    {REFUSED("503", "<html>"), TC_E_CONNECT, "status 503", ""},
+    {REFUSED("503", SAID("other", "x")), TC_E_CONNECT, "status 503", ""},
+    {REFUSED("401", ""), TC_E_AUTH, "status 401", "telechir host login"},
+};
+
+static void what_a_host_says_is_a_typed_error(void **state)
+{
+    TCI_UNUSED(state);
+    tc_runtime *rt;
+    tc_err err;
+    assert_int_equal(tc_runtime_open(NULL, &rt, &err), 0);
+    for (size_t i = 0; i < TCI_ARRAY_LEN(refusals); i++) {
+        server s = {.answer = refusals[i].answer};
+        char endpoint[64];
+        tc_device *d = NULL;
+        start_server(&s);
+        snprintf(endpoint, sizeof endpoint, "http://127.0.0.1:%u", s.port);
+        tc_http_options o = {.size = sizeof o,
+                             .endpoint = tci_str(endpoint),
+                             .path = TC_STR("/api/devices/work"),
+                             .credential = TC_STR(SECRET)};
+        int rc = tc_device_connect_http(rt, NULL, &o, NULL, &d, &err);
+        tci_thread_join(s.thread);
+        tci_fd_close(&s.listen_fd);
+        if (rc != refusals[i].code || strstr(err.msg, refusals[i].msg) == NULL ||
+            strstr(err.hint, refusals[i].hint) == NULL)
+            fail_msg("%zu: %s: %s / %s", i, tc_code_name(rc), err.msg, err.hint);
+        assert_true(s.saw_credential && s.saw_path);
+        assert_null(strstr(err.msg, SECRET)); /* case 62 */
+        assert_null(strstr(err.hint, SECRET));
+    }
+    tc_runtime_close(rt);
+}
+
 static void nobody_there_is_a_connect_error(void **state)
 {
     TCI_UNUSED(state);
@@ -198,6 +288,8 @@ const struct CMUnitTest http_tests[] = {
     cmocka_unit_test(endpoints_are_origins_and_plain_text_stays_at_home),
     cmocka_unit_test(case_62_credentials_are_checked_and_never_shown),
     cmocka_unit_test(answers_that_are_not_a_daemons_are_refused),
+    cmocka_unit_test(paths_are_checked),
+    cmocka_unit_test(what_a_host_says_is_a_typed_error),
     cmocka_unit_test(nobody_there_is_a_connect_error),
 };
 const size_t nhttp_tests = TCI_ARRAY_LEN(http_tests);
