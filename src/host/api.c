@@ -148,6 +148,27 @@ void tci_host_link_answer(tci_host_req *r)
 
 /* ---- devices ---- */
 
+static void put_external(tci_buf *b, bool *first, const tci_host_device *d)
+{
+    bool inner = true;
+    tci_json_put_member(b, first, "url", d->url);
+    tci_json_put_member(b, first, "credential_file", d->credential_file);
+    if (d->ca_file.len > 0)
+        tci_json_put_member(b, first, "ca_file", d->ca_file);
+    if (d->is_plaintext_allowed) {
+        tci_json_put_key(b, first, TC_STR("allow_plaintext_private_link"));
+        tci_json_put_bool(b, true);
+    }
+    put_time(b, first, "asked_at", d->asked_ms);
+    if (d->trouble.len == 0)
+        return;
+    tci_json_put_key(b, first, TC_STR("trouble"));
+    tci_buf_append_byte(b, '{');
+    tci_json_put_member(b, &inner, "code", tci_str(tc_code_name(d->trouble_code)));
+    tci_json_put_member(b, &inner, "message", d->trouble);
+    tci_buf_append_byte(b, '}');
+}
+
 /* info: JSON, or empty. */
 static void put_device(tci_buf *b, const tci_host_device *d, tc_str info)
 {
@@ -156,6 +177,8 @@ static void put_device(tci_buf *b, const tci_host_device *d, tc_str info)
     tci_json_put_member(b, &first, "id", d->id);
     tci_json_put_member(b, &first, "device_id", d->device_id);
     tci_json_put_member(b, &first, "name", d->name);
+    tci_json_put_member(b, &first, "kind",
+                        d->kind == TCI_HOST_EXTERNAL ? TC_STR("external") : TC_STR("linked"));
     tci_json_put_member(b, &first, "state", tci_str(tci_host_state_name(d->state)));
     tci_json_put_key(b, &first, TC_STR("online"));
     tci_json_put_bool(b, d->is_online);
@@ -180,6 +203,18 @@ static void put_device(tci_buf *b, const tci_host_device *d, tc_str info)
         tci_json_put_member(b, &inner, "address", d->clash_address);
         tci_buf_append_byte(b, '}');
     }
+    if (d->second_links > 0) {
+        bool inner = true;
+        tci_json_put_key(b, &first, TC_STR("second_link"));
+        tci_buf_append_byte(b, '{');
+        tci_json_put_key(b, &inner, TC_STR("count"));
+        tci_buf_append_i64(b, d->second_links);
+        put_time(b, &inner, "last_at", d->second_ms);
+        tci_json_put_member(b, &inner, "address", d->second_address);
+        tci_buf_append_byte(b, '}');
+    }
+    if (d->kind == TCI_HOST_EXTERNAL)
+        put_external(b, &first, d);
     if (info.len > 0) {
         tci_json_put_key(b, &first, TC_STR("info"));
         tci_buf_append_str(b, info);
@@ -191,13 +226,14 @@ int tci_host_list_work(tci_host_req *r, tc_err *err)
 {
     int rc =
         tci_host_devices(r->host->db, tci_host_now_ms(), &r->arena, &r->devices, &r->ndevices, err);
-    return rc == 0 ? tci_host_mark_online(r->host, r->devices, r->ndevices, err) : rc;
+    return rc == 0 ? tci_host_mark_online(r->host, r->devices, r->ndevices, &r->arena, err) : rc;
 }
 
 void tci_host_list_answer(tci_host_req *r)
 {
     tci_buf b;
     begin(&b);
+    tci_host_second_links(r->host, r->devices, r->ndevices);
     tci_buf_append_str(&b, TC_STR("{\"devices\":["));
     for (size_t i = 0; i < r->ndevices; i++) {
         if (i > 0)
@@ -212,14 +248,15 @@ int tci_host_get_work(tci_host_req *r, tc_err *err)
 {
     int rc = tci_host_device_get(r->host->db, tci_host_now_ms(), r->id, &r->arena, &r->device, err);
     if (rc == 0)
-        rc = tci_host_mark_online(r->host, &r->device, 1, err);
-    return rc == 0 ? tci_host_info(r->host, r->device.device_id, &r->arena, &r->info, err) : rc;
+        rc = tci_host_mark_online(r->host, &r->device, 1, &r->arena, err);
+    return rc == 0 ? tci_host_info(r->host, &r->device, &r->arena, &r->info, err) : rc;
 }
 
 void tci_host_device_answer(tci_host_req *r)
 {
     tci_buf b;
     begin(&b);
+    tci_host_second_links(r->host, &r->device, 1);
     put_device(&b, &r->device, r->info);
     tci_host_answer_json(r, 200, &b);
 }

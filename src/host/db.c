@@ -47,6 +47,17 @@ static const char *const versions[TCI_HOST_SCHEMA_VERSION] = {
     "label TEXT NOT NULL,"
     "created_ms INTEGER NOT NULL,"
     "expires_ms INTEGER NOT NULL) STRICT;",
+    "CREATE TABLE externals("
+    "id TEXT PRIMARY KEY,"
+    "device_id TEXT NOT NULL,"
+    "name TEXT NOT NULL UNIQUE,"
+    "url TEXT NOT NULL,"
+    "credential_file TEXT NOT NULL,"
+    "ca_file TEXT NOT NULL,"
+    "is_plaintext_allowed INTEGER NOT NULL CHECK (is_plaintext_allowed IN (0,1)),"
+    "created_ms INTEGER NOT NULL,"
+    "seen_ms INTEGER) STRICT;"
+    "CREATE INDEX devices_by_name ON devices(name);",
 };
 
 /* ---- errors ---- */

@@ -10,7 +10,7 @@
 
 typedef struct tci_host_db tci_host_db;
 
-enum { TCI_HOST_SCHEMA_VERSION = 1 };
+enum { TCI_HOST_SCHEMA_VERSION = 2 };
 
 /* Open the records in folder, as their only owner; both are made when they are missing, for this user alone
  * (0700 and 0600).

@@ -3,9 +3,12 @@
  * Devices and their requests to be let in, as rows. Who may decide is for others. Any thread, one at a time.
  * Invariant: no approved or revoked device ever gets another credential, and a revoked one never another state;
  * a credential belongs to one identity. */
-#include "host/devices.h"
+#include "host/external.h"
 
-enum { FORGET_MS = 24 * 60 * 60 * 1000 }; /* a request that nobody decided, after its end */
+enum {
+    FORGET_MS = 24 * 60 * 60 * 1000, /* a request that nobody decided, after its end */
+    SLACK_MS = 60 * 1000             /* by how much a clock may be set back unnoticed */
+};
 
 const char *tci_host_state_name(tci_host_state state)
 {
@@ -120,6 +123,18 @@ static int change(tci_host_db *db, const char *sql, tc_str text, int64_t at_ms, 
     return tci_query_run(&q, NULL, err);
 }
 
+/* The last end that a request may have now. A later one was made by a clock that has been set back since: it would
+ * last longer than it may, and counts as over. */
+static int64_t last_end(int64_t now_ms)
+{
+    return now_ms + TCI_CHALLENGE_MS + SLACK_MS;
+}
+
+static bool is_in_time(const tci_host_device *d, int64_t now_ms)
+{
+    return d->code.len > 0 && d->expires_ms > now_ms && d->expires_ms <= last_end(now_ms);
+}
+
 /* ---- asking ---- */
 
 static int note_clash(tci_host_db *db, tc_str id, int64_t now_ms, tc_str address, tc_err *err)
@@ -193,11 +208,14 @@ static int add_challenge(tci_host_db *db, int64_t now_ms, tc_str device, tci_are
 static int count_waiting(tci_host_db *db, int64_t now_ms, int64_t *ret, tc_err *err)
 {
     tci_query q;
-    int rc = tci_query_open(
-        &q, db, "SELECT count(*) FROM challenges WHERE expires_ms>?1 AND rejected_ms IS NULL", err);
+    int rc = tci_query_open(&q, db,
+                            "SELECT count(*) FROM challenges WHERE expires_ms>?1 AND expires_ms<=?2"
+                            " AND rejected_ms IS NULL",
+                            err);
     if (rc < 0)
         return rc;
     tci_query_bind_int(&q, 1, now_ms);
+    tci_query_bind_int(&q, 2, last_end(now_ms));
     rc = tci_query_step(&q, err);
     if (rc > 0)
         *ret = tci_query_int(&q, 0);
@@ -208,10 +226,18 @@ static int count_waiting(tci_host_db *db, int64_t now_ms, int64_t *ret, tc_err *
 /* Requests that nobody decided, long after their end; not that of keep. */
 static int forget_old(tci_host_db *db, tc_str keep, int64_t now_ms, tc_err *err)
 {
-    return change(db,
-                  "DELETE FROM devices WHERE state='pending' AND id<>?1 AND id IN"
-                  " (SELECT device FROM challenges WHERE expires_ms<=?2)",
-                  keep, now_ms - FORGET_MS, err);
+    tci_query q;
+    int rc =
+        tci_query_open(&q, db,
+                       "DELETE FROM devices WHERE state='pending' AND id<>?1 AND id IN"
+                       " (SELECT device FROM challenges WHERE expires_ms<=?2 OR expires_ms>?3)",
+                       err);
+    if (rc < 0)
+        return rc;
+    tci_query_bind_str(&q, 1, keep);
+    tci_query_bind_int(&q, 2, now_ms - FORGET_MS);
+    tci_query_bind_int(&q, 3, last_end(now_ms) + FORGET_MS);
+    return tci_query_run(&q, NULL, err);
 }
 
 static int rename_device(tci_host_db *db, tc_str id, tc_str name, tc_err *err)
@@ -282,7 +308,7 @@ static int pair_known(tci_host_db *db, int64_t now_ms, const tci_pair_ask *ask,
                       const tci_host_device *d, bool is_same, tci_arena *a, tci_pair_answer *ret,
                       tc_err *err)
 {
-    bool is_waiting = d->state == TCI_HOST_PENDING && d->code.len > 0 && d->expires_ms > now_ms;
+    bool is_waiting = d->state == TCI_HOST_PENDING && is_in_time(d, now_ms);
     if (!is_same && (is_waiting || d->state != TCI_HOST_PENDING))
         return clash(db, now_ms, ask, d->id, ret, err);
     ret->id = d->id;
@@ -381,7 +407,7 @@ static int find_waiting(tci_host_db *db, int64_t now_ms, const tci_challenge_ref
         return rc;
     if (rc == 0)
         return tc_err_set(err, TC_E_NOT_FOUND, "no device waits with this code");
-    if (ret->expires_ms <= now_ms)
+    if (!is_in_time(ret, now_ms))
         return tc_err_set(err, TC_E_TIMEOUT, "the time to decide on this code is over");
     if (ret->is_rejected)
         return tc_err_set(err, TC_E_CONFLICT, "the device with this code was rejected");
@@ -424,15 +450,20 @@ int tci_host_reject(tci_host_db *db, int64_t now_ms, const tci_challenge_ref *wh
     return rc == 0 ? tci_host_device_get(db, now_ms, d.id, a, ret, err) : rc;
 }
 
-int tci_host_revoke(tci_host_db *db, int64_t now_ms, tc_str id, tci_arena *a, tci_host_device *ret,
-                    tc_err *err)
+int tci_host_revoke(tci_host_db *db, int64_t now_ms, tc_str named, tci_arena *a,
+                    tci_host_device *ret, tc_err *err)
 {
     tci_host_device d;
-    int rc = tci_host_device_get(db, now_ms, id, a, &d, err);
+    int rc = tci_host_device_get(db, now_ms, named, a, &d, err);
+    if (rc == 0 && d.kind == TCI_HOST_EXTERNAL)
+        rc = tc_err_set(err, TC_E_CONFLICT,
+                        "'%.*s' has no credential of this Host to revoke; it "
+                        "can be removed",
+                        TC_STR_ARG(d.name));
     if (rc == 0 && d.state != TCI_HOST_REVOKED)
         rc = in_transaction(db, "UPDATE devices SET state='revoked',revoked_ms=?2 WHERE id=?1",
-                            "DELETE FROM challenges WHERE device=?1", id, now_ms, err);
-    return rc == 0 ? tci_host_device_get(db, now_ms, id, a, ret, err) : rc;
+                            "DELETE FROM challenges WHERE device=?1", d.id, now_ms, err);
+    return rc == 0 ? tci_host_device_get(db, now_ms, d.id, a, ret, err) : rc;
 }
 
 /* ---- looking ---- */
@@ -440,22 +471,10 @@ int tci_host_revoke(tci_host_db *db, int64_t now_ms, tc_str id, tci_arena *a, tc
 /* Of a device that does not wait (any more) there is nothing to tell about its request. */
 static void forget_late(tci_host_device *d, int64_t now_ms)
 {
-    if (d->code.len > 0 && d->expires_ms > now_ms)
+    if (is_in_time(d, now_ms))
         return;
     d->code = d->challenge_id = (tc_str){0};
     d->expires_ms = 0;
-}
-
-int tci_host_device_get(tci_host_db *db, int64_t now_ms, tc_str id, tci_arena *a,
-                        tci_host_device *ret, tc_err *err)
-{
-    tci_digest unused;
-    int rc = find_device(db, COLUMNS "WHERE d.id=?1", id, a, ret, &unused, err);
-    if (rc == 0)
-        return tc_err_set(err, TC_E_NOT_FOUND, "there is no such device");
-    if (rc > 0)
-        forget_late(ret, now_ms);
-    return rc < 0 ? rc : 0;
 }
 
 int tci_host_device_of(tci_host_db *db, int64_t now_ms, const tci_challenge_ref *which,
@@ -494,18 +513,84 @@ static int read_all(tci_query *q, int64_t now_ms, tci_arena *a, tci_host_device 
     return rc;
 }
 
+/* Of those of one name. Who can be asked comes before who waits, and that before who was revoked. */
+static int choose(tci_host_device *list, size_t count, tci_host_device **ret, tc_err *err)
+{
+    static const tci_host_state order[] = {TCI_HOST_APPROVED, TCI_HOST_PENDING, TCI_HOST_REVOKED};
+    for (size_t i = 0; i < TCI_ARRAY_LEN(order); i++) {
+        size_t n = 0;
+        for (size_t k = 0; k < count; k++) {
+            if (list[k].state != order[i])
+                continue;
+            n++;
+            if (n == 1 || list[k].revoked_ms > (*ret)->revoked_ms)
+                *ret = &list[k];
+        }
+        if (n > 1 && order[i] != TCI_HOST_REVOKED)
+            return tc_err_set(err, TC_E_CONFLICT, "%zu devices are called '%.*s'", n,
+                              TC_STR_ARG((*ret)->name));
+        if (n > 0)
+            return 0;
+    }
+    return tc_err_set(err, TC_E_NOT_FOUND, "there is no such device");
+}
+
+static int find_named(tci_host_db *db, int64_t now_ms, tc_str name, tci_arena *a,
+                      tci_host_device *ret, tc_err *err)
+{
+    tci_query q;
+    tci_host_device *list = NULL, *chosen = NULL, external;
+    size_t count = 0;
+    int rc = tci_query_open(&q, db, COLUMNS "WHERE d.name=?1", err);
+    if (rc < 0)
+        return rc;
+    tci_query_bind_str(&q, 1, name);
+    rc = read_all(&q, now_ms, a, &list, &count, err);
+    tci_query_close(&q);
+    if (rc == 0)
+        rc = tci_external_find(db, name, a, &external, err);
+    if (rc > 0) {
+        tci_host_device *more = tci_arena_items(a, tci_host_device, count + 1);
+        if (more == NULL)
+            return tci_arena_error(a, err);
+        if (count > 0)
+            memcpy(more, list, count * sizeof *more);
+        more[count++] = external;
+        list = more;
+    }
+    if (rc >= 0)
+        rc = choose(list, count, &chosen, err);
+    if (rc == 0)
+        *ret = *chosen;
+    return rc;
+}
+
+int tci_host_device_get(tci_host_db *db, int64_t now_ms, tc_str named, tci_arena *a,
+                        tci_host_device *ret, tc_err *err)
+{
+    tci_digest unused;
+    int rc = find_device(db, COLUMNS "WHERE d.id=?1", named, a, ret, &unused, err);
+    if (rc == 0)
+        return find_named(db, now_ms, named, a, ret, err);
+    if (rc > 0)
+        forget_late(ret, now_ms);
+    return rc < 0 ? rc : 0;
+}
+
 int tci_host_devices(tci_host_db *db, int64_t now_ms, tci_arena *a, tci_host_device **ret,
                      size_t *ret_count, tc_err *err)
 {
     tci_query q;
     int rc = tci_query_open(&q, db,
-                            COLUMNS "WHERE d.state<>'pending' OR c.expires_ms>?1 "
+                            COLUMNS "WHERE d.state<>'pending' OR"
+                                    " (c.expires_ms>?1 AND c.expires_ms<=?2) "
                                     "ORDER BY d.state<>'pending',d.created_ms,d.id",
                             err);
     if (rc < 0)
         return rc;
     tci_query_bind_int(&q, 1, now_ms);
+    tci_query_bind_int(&q, 2, last_end(now_ms));
     rc = read_all(&q, now_ms, a, ret, ret_count, err);
     tci_query_close(&q);
-    return rc;
+    return rc == 0 ? tci_external_list(db, a, ret, ret_count, err) : rc;
 }

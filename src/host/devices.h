@@ -23,8 +23,12 @@ typedef enum tci_host_state {
 /* "pending", "approved", "revoked"; static storage. */
 const char *tci_host_state_name(tci_host_state state);
 
+/* It dials in; or the Host connects to it (external.h). */
+typedef enum tci_host_kind { TCI_HOST_LINKED, TCI_HOST_EXTERNAL } tci_host_kind;
+
 /* Times are 0 when it has not happened. */
 typedef struct tci_host_device {
+    tci_host_kind kind;
     tc_str id;        /* ours, in paths */
     tc_str device_id; /* its own identity */
     tc_str name;      /* as it calls itself; need not be unique */
@@ -39,6 +43,16 @@ typedef struct tci_host_device {
     int64_t expires_ms;
     bool is_rejected;
     bool is_online; /* not from the records: for who knows of links */
+    /* Nor are these: it is linked, and another one with the same credential was told to wait. */
+    int64_t second_links, second_ms;
+    tc_str second_address;
+    /* Of an external one. Not from the records: when it was last asked whether it is there, and (empty: it is) why
+     * it is not, with the code of that. */
+    tc_str url, credential_file, ca_file;
+    bool is_plaintext_allowed;
+    int64_t asked_ms;
+    tc_str trouble;
+    tc_code trouble_code;
 } tci_host_device;
 
 /* ---- what a device asks ---- */
@@ -89,16 +103,20 @@ int tci_host_approve(tci_host_db *db, int64_t now_ms, const tci_challenge_ref *w
                      tci_host_device *ret, tc_err *err) TC_CHECKED;
 int tci_host_reject(tci_host_db *db, int64_t now_ms, const tci_challenge_ref *which, tci_arena *a,
                     tci_host_device *ret, tc_err *err) TC_CHECKED;
-/* Its credential is refused from now on, for good. Again: nothing changes. NOT_FOUND. */
-int tci_host_revoke(tci_host_db *db, int64_t now_ms, tc_str id, tci_arena *a, tci_host_device *ret,
-                    tc_err *err) TC_CHECKED;
+/* Its credential is refused from now on, for good. Again: nothing changes. named as below; CONFLICT for an external
+ * one, too, which is removed instead. */
+int tci_host_revoke(tci_host_db *db, int64_t now_ms, tc_str named, tci_arena *a,
+                    tci_host_device *ret, tc_err *err) TC_CHECKED;
 
-int tci_host_device_get(tci_host_db *db, int64_t now_ms, tc_str id, tci_arena *a,
+/* The one that is meant by a text: its id; or its name, when only one that is approved (or external) has it; when
+ * none has, the one that waits, and else the one revoked last.
+ * Errors: NOT_FOUND, CONFLICT (more than one). */
+int tci_host_device_get(tci_host_db *db, int64_t now_ms, tc_str named, tci_arena *a,
                         tci_host_device *ret, tc_err *err) TC_CHECKED;
 /* The device that a request belongs to, also when it is too late. NOT_FOUND. */
 int tci_host_device_of(tci_host_db *db, int64_t now_ms, const tci_challenge_ref *which,
                        tci_arena *a, tci_host_device *ret, tc_err *err) TC_CHECKED;
-/* All of them but requests whose time is over: those that wait first, then by age. */
+/* All of them but requests whose time is over: those that wait first, then by age; external ones last. */
 int tci_host_devices(tci_host_db *db, int64_t now_ms, tci_arena *a, tci_host_device **ret,
                      size_t *ret_count, tc_err *err) TC_CHECKED;
 

@@ -9,9 +9,12 @@
 #include "plat/clock.h"
 #include "plat/system.h"
 
+#include <stdio.h>
+
 enum {
     TLS_HANDSHAKE_MS = 10000,
-    CONNECTIONS_MAX = 1024,
+    CONNECTIONS_MAX = 1024, /* that ask something; at least: */
+    CONNECTIONS_MIN = 64,
     /* At once, and one more in so many milliseconds, for each address: */
     ASKING = 200,
     ASKING_MS = 100,
@@ -37,7 +40,8 @@ void tci_host_trouble(tci_host *h, const tc_err *err)
 
 static void maybe_ended(tci_host *h)
 {
-    if (!h->is_drained || h->is_working || h->nwaiting > 0 || !tci_list_is_empty(&h->linked))
+    if (!h->is_drained || h->is_working || h->nwaiting > 0 || !tci_list_is_empty(&h->linked) ||
+        !tci_list_is_empty(&h->browsing) || !tci_host_eip_is_idle(h))
         return;
     atomic_store(&h->is_ended, true);
     tci_wake_all(&h->ended);
@@ -165,15 +169,22 @@ static void start_on_loop(void *arg)
     const tci_httpd_options options = {.handler = &tci_host_handler,
                                        .user = h,
                                        .server = "telechir/" TC_VERSION,
-                                       .max_connections = CONNECTIONS_MAX};
+                                       .max_connections = h->max_connections};
     s->rc = tci_httpd_new(h->loop, &options, &h->httpd, s->err);
     if (s->rc == 0)
         s->rc = tci_host_links_start(h, s->err);
+    if (s->rc == 0)
+        s->rc = tci_host_eip_new(h, s->err);
+    if (s->rc == 0)
+        tci_connections_on_live(h->connections, tci_host_eip_linked, h);
     if (s->rc == 0 &&
         tci_tcp_listener_open(h->loop, &s->at, 0, on_accept, h, &h->listener, s->err) < 0)
         s->rc = tc_err_wrap(s->err, "cannot listen");
     if (s->rc == 0)
         s->rc = make_url(h, s->err);
+    if (s->rc == 0)
+        (void)snprintf(h->cookie_name, sizeof h->cookie_name, "telechir-%u",
+                       (unsigned)tci_tcp_listener_addr(h->listener).port); /* fits */
 }
 
 /* The first one, or somebody who lost theirs, has to get in. */
@@ -207,7 +218,9 @@ static int open_parts(tci_host *h, const tci_host_options *o, tc_str *ret_code, 
         rc = tci_host_db_open(o->data, &h->db, err);
     if (rc == 0)
         rc = make_link(h, ret_code, err);
-    return rc == 0 ? tc_connections_open(h->rt, &devices, &h->connections, err) : rc;
+    if (rc == 0)
+        rc = tc_connections_open(h->rt, &devices, &h->connections, err);
+    return rc == 0 ? tci_host_externals_start(h, err) : rc;
 }
 
 static tci_host *new_host(tc_runtime *rt, const tci_host_options *o)
@@ -220,12 +233,17 @@ static tci_host *new_host(tc_runtime *rt, const tci_host_options *o)
     h->is_behind_proxy = o->is_behind_proxy;
     h->takes_no_devices = o->takes_no_devices;
     h->wants_link = o->wants_link;
+    h->max_connections = CONNECTIONS_MAX;
+    if (o->max_files > 0 && o->max_files / 2 < CONNECTIONS_MAX)
+        h->max_connections =
+            o->max_files / 2 > CONNECTIONS_MIN ? (size_t)o->max_files / 2 : CONNECTIONS_MIN;
     h->is_secure = o->cert_file.len > 0 || o->is_behind_proxy;
     h->on_trouble = o->on_trouble;
     h->user = o->user;
     tci_arena_init(&h->strings, 0);
     tci_list_init(&h->waiting);
     tci_list_init(&h->linked);
+    tci_list_init(&h->browsing);
     tci_limit_init(&h->asking, ASKING, ASKING_MS);
     tci_limit_init(&h->beginning, BEGINNING, BEGINNING_MS);
     tci_limit_init(&h->failing, FAILING, FAILING_MS);
@@ -270,12 +288,21 @@ tc_str tci_host_sign_in_url(const tci_host *host)
 
 /* ---- closing ---- */
 
+/* Nobody asks anything any more. */
+static void quiet(tci_host *h)
+{
+    h->is_drained = true;
+    tci_host_eip_end(h);
+    atomic_store(&h->is_quiet, true);
+    tci_wake_all(&h->ended);
+    maybe_ended(h);
+}
+
 static void on_drained(tci_httpd *httpd, bool is_clean)
 {
     tci_host *h = tci_httpd_user(httpd);
     TCI_UNUSED(is_clean); /* who did not take an answer in time is cut off */
-    h->is_drained = true;
-    maybe_ended(h);
+    quiet(h);
 }
 
 static void drain_on_loop(void *arg)
@@ -287,8 +314,7 @@ static void drain_on_loop(void *arg)
     if (h->httpd != NULL)
         tci_httpd_drain(h->httpd, TCI_HOST_DRAIN_MS, on_drained);
     else
-        h->is_drained = true;
-    maybe_ended(h);
+        quiet(h);
 }
 
 static void free_on_loop(void *arg)
@@ -297,6 +323,16 @@ static void free_on_loop(void *arg)
     tci_host_links_stop(h);
     tci_httpd_free(h->httpd);
     h->httpd = NULL;
+    tci_host_eip_free(h);
+}
+
+static void wait_for(tci_host *host, const atomic_bool *flag)
+{
+    while (!atomic_load(flag)) {
+        unsigned seen = tci_wake_count(&host->ended);
+        if (!atomic_load(flag))
+            tci_wake_wait(&host->ended, seen, 0);
+    }
 }
 
 void tci_host_close(tci_host *host)
@@ -304,14 +340,14 @@ void tci_host_close(tci_host *host)
     if (host == NULL)
         return;
     bool is_running = tci_runtime_run(host->rt, drain_on_loop, host);
+    if (is_running)
+        wait_for(host, &host->is_quiet); /* what devices still answer, too */
     tc_connections_close(host->connections);
-    while (is_running && !atomic_load(&host->is_ended)) {
-        unsigned seen = tci_wake_count(&host->ended);
-        if (!atomic_load(&host->is_ended))
-            tci_wake_wait(&host->ended, seen, 0);
-    }
+    if (is_running)
+        wait_for(host, &host->is_ended);
     if (is_running)
         is_running = tci_runtime_run(host->rt, free_on_loop, host);
+    tci_host_externals_stop(host);
     tci_host_db_close(host->db);
     tci_tls_ctx_free(host->tls);
     tci_arena_done(&host->strings);

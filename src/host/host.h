@@ -21,11 +21,14 @@ enum { TCI_HOST_DRAIN_MS = 5000, TCI_HOST_DEVICES_MAX = 1024 };
  *                entry of X-Forwarded-For says who asks
  *   takes_no_devices      the pairing endpoint refuses
  *   wants_link   make a sign-in link even when somebody is signed in
+ *   max_files    descriptors this process may have open; half of them are for connections that ask something, the
+ *                rest for links and files. 0: enough
  *   on_trouble   something of the Host's own failed (its disk, its memory) while it served; any thread. May be
  *                NULL */
 typedef struct tci_host_options {
     tc_str bind, public_url, cert_file, key_file, data;
     bool is_behind_proxy, takes_no_devices, wants_link;
+    uint64_t max_files;
     void (*on_trouble)(void *user, const tc_err *err);
     void *user;
 } tci_host_options;

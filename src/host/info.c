@@ -66,27 +66,58 @@ static void put_info(tci_buf *b, const tc_device_info *info)
     tci_buf_append_byte(b, '}');
 }
 
-int tci_host_mark_online(tci_host *h, tci_host_device *devices, size_t count, tc_err *err)
+/* When it was seen is written down now and then: somebody looks anyway. */
+static int mark_external(tci_host *h, tci_host_device *d, tci_arena *a, tc_err *err)
+{
+    enum { NOTE_EVERY_MS = 60000 };
+    int64_t noted_ms = d->seen_ms;
+    int rc = tci_outside_mark(h->outside, d, a, err);
+    if (rc == 0 && d->seen_ms > noted_ms + NOTE_EVERY_MS)
+        rc = tci_external_seen(h->db, d->id, d->seen_ms, err);
+    return rc;
+}
+
+static int mark(tci_host *h, tci_host_device *d, const tc_strs *linked, tci_arena *a, tc_err *err)
+{
+    if (d->kind == TCI_HOST_EXTERNAL)
+        return mark_external(h, d, a, err);
+    for (size_t n = 0; n < linked->count && !d->is_online; n++)
+        d->is_online = tci_str_eq(d->device_id, linked->items[n]);
+    return 0;
+}
+
+int tci_host_mark_online(tci_host *h, tci_host_device *devices, size_t count, tci_arena *a,
+                         tc_err *err)
 {
     tc_result *result;
     tc_strs ids;
     int rc = tc_result_new(&result, err);
     if (rc < 0)
         return rc;
+    tci_outside_hasten(h->outside);
     rc = tc_connections_list(h->connections, result, &ids, err);
     for (size_t i = 0; rc == 0 && i < count; i++)
-        for (size_t n = 0; n < ids.count && !devices[i].is_online; n++)
-            devices[i].is_online = tci_str_eq(devices[i].device_id, ids.items[n]);
+        rc = mark(h, &devices[i], &ids, a, err);
     tc_result_free(result);
     return rc;
 }
 
-int tci_host_info(tci_host *h, tc_str device_id, tci_arena *a, tc_str *ret, tc_err *err)
+tc_device *tci_host_look(tci_host *h, const tci_host_device *d)
 {
-    tc_device *device;
-    tci_buf b;
+    tc_device *device = NULL;
     tc_err offline;
-    if (tc_connections_wait(h->connections, NULL, device_id, 0, &device, &offline) < 0)
+    if (d->kind == TCI_HOST_EXTERNAL)
+        return tci_outside_peek(h->outside, d->id);
+    if (tc_connections_wait(h->connections, NULL, d->device_id, 0, &device, &offline) < 0)
+        return NULL;
+    return device;
+}
+
+int tci_host_info(tci_host *h, const tci_host_device *d, tci_arena *a, tc_str *ret, tc_err *err)
+{
+    tci_buf b;
+    tc_device *device = tci_host_look(h, d);
+    if (device == NULL)
         return 0;
     tci_buf_init(&b, TCI_BUF_MAX);
     put_info(&b, tc_device_get_info(device));

@@ -4,6 +4,8 @@
  * time. Invariant: a link is gone in the same commit that makes what it gives. */
 #include "host/owners.h"
 
+enum { SLACK_MS = 60 * 1000 }; /* by how much a clock may be set back unnoticed */
+
 static const char *const kinds[] = {
     [TCI_SIGN_IN_BROWSER] = "browser", [TCI_SIGN_IN_TERMINAL] = "terminal"};
 static const int64_t lives_ms[] = {
@@ -34,13 +36,16 @@ static int take(tci_host_db *db, int64_t now_ms, tc_str secret, const char *kind
 {
     tci_query q;
     tci_digest d = tci_digest_of(secret);
-    int rc = tci_query_open(
-        &q, db, "DELETE FROM sign_ins WHERE digest=?1 AND kind=?2 AND expires_ms>?3", err);
+    int rc = tci_query_open(&q, db,
+                            "DELETE FROM sign_ins WHERE digest=?1 AND kind=?2 AND expires_ms>?3"
+                            " AND created_ms<=?4",
+                            err);
     if (rc < 0)
         return rc;
     tci_query_bind_bytes(&q, 1, d.bytes, sizeof d.bytes);
     tci_query_bind_str(&q, 2, tci_str(kind));
     tci_query_bind_int(&q, 3, now_ms);
+    tci_query_bind_int(&q, 4, now_ms + SLACK_MS); /* not one that a clock set back makes last */
     return tci_query_run(&q, ret_count, err);
 }
 

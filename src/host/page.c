@@ -1,200 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Answers for people: plain pages without scripts, whose only request besides is for their style. Leaves what they
- * decide to the same work that programs ask for. The runtime's loop, work on a worker. Invariant: text of others
- * goes through put_text, and every form that needs somebody signed in carries the session's word. */
-#include "host/host_int.h"
+ * Answers for people, but for the page with all devices: deciding about one, signing in, errors. Leaves what they
+ * decide to the same work that programs ask for. The runtime's loop, work on a worker. Invariant: every form that
+ * needs somebody signed in carries the session's word. */
+#include "host/page_html.h"
 
-#include "base/rfc3339.h"
-
-static const char style[] =
-    ":root{color-scheme:light dark;--edge:#8886}"
-    "body{font:16px/1.5 system-ui,sans-serif;margin:0 auto;max-width:44rem;padding:1rem}"
-    "h1{font-size:1.4rem}h2{font-size:1.1rem}"
-    "section{border:1px solid var(--edge);border-radius:.5rem;margin:1rem 0;padding:.5rem 1rem}"
-    "dl{display:grid;grid-template-columns:max-content 1fr;gap:.2rem 1rem}"
-    "dt{opacity:.7}dd{margin:0;overflow-wrap:anywhere}"
-    ".code{font:bold 1.8rem ui-monospace,monospace;letter-spacing:.1em}"
-    ".note{border-left:.25rem solid #c60;padding-left:.75rem}"
-    "button{font:inherit;padding:.4rem 1rem;margin:.25rem .5rem .25rem 0;cursor:pointer}"
-    "form{display:inline}code{overflow-wrap:anywhere}a{color:inherit}";
-
-/* ---- pieces ---- */
-
-static void put(tci_buf *b, const char *html)
+/* One without the bar on top. */
+static void put_begin(tci_buf *b, const tci_host *h, const char *page, const char *title)
 {
-    tci_buf_append_str(b, tci_str(html));
+    tci_html_begin(b, h, page, title);
+    tci_html(b, "</header><main id=\"main\" tabindex=\"-1\"><h1>");
+    tci_html(b, title);
+    tci_html(b, "</h1>");
 }
 
-static void put_text(tci_buf *b, tc_str text)
-{
-    for (size_t i = 0; i < text.len; i++) {
-        switch (text.ptr[i]) {
-        case '<':
-            put(b, "&lt;");
-            break;
-        case '>':
-            put(b, "&gt;");
-            break;
-        case '&':
-            put(b, "&amp;");
-            break;
-        case '"':
-            put(b, "&quot;");
-            break;
-        case '\'':
-            put(b, "&#39;");
-            break;
-        default:
-            tci_buf_append_byte(b, text.ptr[i]);
-        }
-    }
-}
-
-static void begin_page(tci_buf *b, const tci_host *h, const char *title)
-{
-    put(b, "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>");
-    put(b, title);
-    put(b, "</title><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
-           "<link rel=\"stylesheet\" href=\"");
-    put_text(b, h->base);
-    put(b, "page.css\"></head><body><main><h1>");
-    put(b, title);
-    put(b, "</h1>");
-}
-
-static void end_page(tci_buf *b)
-{
-    put(b, "</main></body></html>\n");
-}
-
-static void begin(tci_buf *b, const tci_host *h, const char *title)
+static void begin(tci_buf *b, const tci_host *h, const char *page, const char *title)
 {
     tci_buf_init(b, TCI_BUF_MAX);
-    begin_page(b, h, title);
+    put_begin(b, h, page, title);
 }
 
-/* <form ...> with its word; the caller writes the rest. path: below base. */
-static void begin_form(tci_buf *b, const tci_host_req *r, const char *path, tc_str id,
-                       const char *end)
+static void put_way_back(tci_buf *b, const tci_host *h)
 {
-    char word[TCI_SHA256_HEX];
-    put(b, "<form method=\"post\" action=\"");
-    put_text(b, r->host->base);
-    put(b, path);
-    put_text(b, id);
-    put(b, end);
-    put(b, "\">");
-    if (r->token.len == 0)
-        return;
-    tci_csrf_of(r->token, word);
-    put(b, "<input type=\"hidden\" name=\"csrf\" value=\"");
-    put_text(b, tci_str_of(word, sizeof word));
-    put(b, "\">");
+    tci_html(b, "<p><a class=\"button\" href=\"");
+    tci_html_value(b, h->base);
+    tci_html(b, "\">All devices</a></p>");
 }
 
-static void put_hidden(tci_buf *b, const char *name, tc_str value)
-{
-    put(b, "<input type=\"hidden\" name=\"");
-    put(b, name);
-    put(b, "\" value=\"");
-    put_text(b, value);
-    put(b, "\">");
-}
-
-static void put_fact(tci_buf *b, const char *name, tc_str value)
-{
-    put(b, "<dt>");
-    put(b, name);
-    put(b, "</dt><dd>");
-    put_text(b, value);
-    put(b, "</dd>");
-}
-
-static void put_time_fact(tci_buf *b, const char *name, int64_t ms)
-{
-    char text[TCI_RFC3339_MAX];
-    tci_instant t = {.sec = ms / 1000};
-    if (ms != 0)
-        put_fact(b, name, tci_str_of(text, tci_rfc3339_text(t, text)));
-}
-
-/* ---- devices ---- */
-
-static void put_facts(tci_buf *b, const tci_host_device *d)
-{
-    put(b, "<dl>");
-    put_fact(b, "Name", d->name);
-    put_fact(b, "Identity", d->device_id);
-    put_fact(b, "Asked from", d->address);
-    if (d->state == TCI_HOST_APPROVED)
-        put_fact(b, "Now", d->is_online ? TC_STR("online") : TC_STR("offline"));
-    else
-        put_fact(b, "State", tci_str(tci_host_state_name(d->state)));
-    put_time_fact(b, "Approved", d->approved_ms);
-    put_time_fact(b, "Last seen", d->seen_ms);
-    put_time_fact(b, "Revoked", d->revoked_ms);
-    put(b, "</dl>");
-    if (d->clashes == 0)
-        return;
-    put(b, "<p class=\"note\">Somebody with another credential used this identity and was refused, "
-           "last from ");
-    put_text(b, d->clash_address);
-    put(b, ". If the device's credential was deleted, revoke it and connect it anew with another "
-           "<code>--instance</code>; otherwise somebody has a copy of its identity.</p>");
-}
-
-static void put_decision(tci_buf *b, const tci_host_req *r, const tci_host_device *d)
-{
-    put(b,
-        "<p>Compare this code with the one in the terminal of the device:</p><p class=\"code\">");
-    put_text(b, d->code);
-    put(b, "</p>");
-    begin_form(b, r, "approve/", d->challenge_id, "");
-    put_hidden(b, "code", d->code);
-    put(b,
-        "<button name=\"decision\" value=\"approve\">Approve</button>"
-        "<button name=\"decision\" value=\"reject\">Reject</button></form>"
-        "<p>Approve only a device that you are connecting yourself right now. This lets it link to "
-        "this Host; it grants nothing to any run.</p>");
-}
-
-static void put_device(tci_buf *b, const tci_host_req *r, const tci_host_device *d)
-{
-    put(b, "<section>");
-    put_facts(b, d);
-    if (d->state == TCI_HOST_PENDING && d->is_rejected) {
-        put(b, "<p>Rejected.</p>");
-    } else if (d->state == TCI_HOST_PENDING && d->code.len > 0) {
-        put_decision(b, r, d);
-    } else if (d->state == TCI_HOST_APPROVED) {
-        begin_form(b, r, "devices/", d->id, "/revoke");
-        put(b, "<button>Revoke connection</button></form> for good: it can never connect with this "
-               "credential again.");
-    }
-    put(b, "</section>");
-}
-
-void tci_host_devices_page(tci_host_req *r)
-{
-    tci_buf b;
-    begin(&b, r->host, "Devices");
-    if (r->ndevices == 0)
-        put(&b, "<p>There is no device yet.</p>");
-    for (size_t i = 0; i < r->ndevices; i++)
-        put_device(&b, r, &r->devices[i]);
-    put(&b,
-        "<h2>Connect a device</h2><p>On that machine, and keep it running:</p><p><code>telechird "
-        "connect ");
-    put_text(&b, r->host->url);
-    put(&b, " --host work --instance work</code></p><h2>Signed in</h2><p>");
-    begin_form(&b, r, "sign-in-links", TC_STR(""), "");
-    put(&b, "<button>Make a sign-in link</button></form>");
-    begin_form(&b, r, "sign-out", TC_STR(""), "");
-    put(&b, "<button>Sign out</button></form></p>");
-    end_page(&b);
-    tci_host_answer_page(r, 200, &b);
-}
+/* ---- deciding ---- */
 
 int tci_host_approve_page_work(tci_host_req *r, tc_err *err)
 {
@@ -206,6 +39,10 @@ int tci_host_approve_page_work(tci_host_req *r, tc_err *err)
 void tci_host_approve_page(tci_host_req *r)
 {
     tci_buf b;
+    if (r->device.state != TCI_HOST_PENDING) {
+        tci_host_redirect(r, "", (tc_str){0}); /* decided: it is among the others */
+        return;
+    }
     if (r->device.code.len == 0) {
         tci_host_answer_error(
             r, 410, "expired",
@@ -213,9 +50,12 @@ void tci_host_approve_page(tci_host_req *r)
                    "device again."));
         return;
     }
-    begin(&b, r->host, "A device wants to connect");
-    put_device(&b, r, &r->device);
-    end_page(&b);
+    begin(&b, r->host, "approve", "A device wants to connect");
+    tci_html(&b, "<div id=\"link\"></div><div id=\"live\"><ul>");
+    tci_host_put_waiting(&b, r, &r->device);
+    tci_html(&b, "</ul></div>");
+    put_way_back(&b, r->host);
+    tci_html_end(&b);
     tci_host_answer_page(r, 200, &b);
 }
 
@@ -250,18 +90,34 @@ void tci_host_revoked_page(tci_host_req *r)
     tci_host_redirect(r, "", (tc_str){0});
 }
 
+/* ---- targets that the Host connects to ---- */
+
+bool tci_host_external_form_check(tci_host_req *r)
+{
+    tc_str link = tci_host_form_value(r, "allow_plaintext_private_link");
+    r->external = (tci_external_ask){.name = tci_str_trim(tci_host_form_value(r, "name")),
+                                     .url = tci_str_trim(tci_host_form_value(r, "url")),
+                                     .device_id = tci_str_trim(tci_host_form_value(r, "device_id")),
+                                     .credential_file = tci_host_form_value(r, "credential_file"),
+                                     .ca_file = tci_host_form_value(r, "ca_file"),
+                                     .is_plaintext_allowed = tci_str_eq(link, TC_STR("yes"))};
+    return tci_host_external_is_fine(r);
+}
+
 /* ---- signing in ---- */
 
 /* Opening a link uses nothing up: programs look at links too. The button does. */
 void tci_host_sign_in_page(tci_host_req *r)
 {
     tci_buf b;
-    begin(&b, r->host, "Sign in");
-    put(&b, "<p>This link signs you in as the owner of this Host, once.</p>");
-    begin_form(&b, r, "sign-in", TC_STR(""), "");
-    put_hidden(&b, "code", r->id);
-    put(&b, "<button>Sign in</button></form>");
-    end_page(&b);
+    begin(&b, r->host, "sign-in", "Sign in");
+    tci_html(&b,
+             "<p>This link signs you in as the owner of this Host, once. This browser then stays "
+             "signed in for 30 days.</p>");
+    tci_html_form(&b, r, "sign-in", TC_STR(""), "");
+    tci_html_hidden(&b, "code", r->id);
+    tci_html(&b, "<button class=\"go\">Sign in</button></form>");
+    tci_html_end(&b);
     tci_host_answer_page(r, 200, &b);
 }
 
@@ -286,48 +142,41 @@ void tci_host_signed_out_page(tci_host_req *r)
 void tci_host_link_page(tci_host_req *r)
 {
     tci_buf b;
-    begin(&b, r->host, "A sign-in link");
-    put(&b,
-        "<p>It works once, within the hour, in another browser or for <code>telechir host login ");
-    put_text(&b, r->host->url);
-    put(&b, "</code>:</p><p><code>");
-    put_text(&b, r->code);
-    put(&b, "</code></p><p><a href=\"");
-    put_text(&b, r->host->base);
-    put(&b, "\">Devices</a></p>");
-    end_page(&b);
+    begin(&b, r->host, "link", "A sign-in link");
+    tci_html(&b, "<div id=\"made\"><p>It signs somebody in once, within the hour: you in another "
+                 "browser, or a terminal with <code>telechir host login ");
+    tci_html_value(&b, r->host->url);
+    tci_html(&b, "</code>. Whoever has it is the owner of this Host: give it to nobody else.</p>");
+    tci_html_copy_begin(&b, "The sign-in link");
+    tci_html_value(&b, r->code);
+    tci_html_copy_end(&b);
+    tci_html(&b, "</div>");
+    put_way_back(&b, r->host);
+    tci_html_end(&b);
     tci_host_answer_page(r, 200, &b);
 }
 
 /* ---- the rest ---- */
 
-void tci_host_style(tci_host_req *r)
-{
-    tci_host_answer_text(r, "text/css; charset=utf-8", tci_str(style));
-}
-
 void tci_host_put_error_page(tci_buf *b, const tci_host *h, unsigned status, tc_str message)
 {
-    if (status == 401) {
-        begin_page(b, h, "Not signed in");
-        put(b,
-            "<p>Open a sign-in link first, then this page again. The Host prints one when it is "
-            "started for the first time; later <code>telechir host link</code> makes one for who "
-            "is "
-            "signed in at a terminal, and <code>telechir host serve --sign-in-link</code> for who "
-            "runs the Host.</p>");
-        if (!tci_str_eq(message, TC_STR("not signed in"))) {
-            put(b, "<p class=\"note\">");
-            put_text(b, message);
-            put(b, "</p>");
-        }
-    } else {
-        begin_page(b, h, "This did not work");
-        put(b, "<p class=\"note\">");
-        put_text(b, message);
-        put(b, "</p><p><a href=\"");
-        put_text(b, h->base);
-        put(b, "\">Devices</a></p>");
+    bool is_signed_out = status == 401 && tci_str_eq(message, TC_STR("not signed in"));
+    put_begin(b, h, status == 401 ? "signed-out" : "error",
+              status == 401 ? "Not signed in" : "This did not work");
+    if (!is_signed_out) {
+        tci_html(b, "<p class=\"notice\" id=\"error\">");
+        tci_html_text(b, message);
+        tci_html(b, "</p>");
     }
-    end_page(b);
+    if (status == 401)
+        tci_html(b,
+                 "<p>Open a sign-in link in this browser, then this page again.</p><ul>"
+                 "<li>A Host that is started for the first time prints one.</li>"
+                 "<li><code>telechir host link</code> makes one in a terminal that is signed in; "
+                 "so does this page in another browser.</li>"
+                 "<li><code>telechir host serve --sign-in-link</code> prints one for who runs the "
+                 "Host and lost the way in.</li></ul>");
+    else
+        put_way_back(b, h);
+    tci_html_end(b);
 }

@@ -7,6 +7,9 @@
 #include "host/host_int.h"
 
 #include "base/num.h"
+#include "base/plain.h"
+#include "base/utf8.h"
+#include "net/url.h"
 
 /* ---- life ---- */
 
@@ -21,7 +24,12 @@ static void drop(tci_host_req *r)
     tci_free(r);
 }
 
-static void release(tci_host_req *r)
+void tci_host_hold(tci_host_req *r)
+{
+    r->holds++;
+}
+
+void tci_host_release(tci_host_req *r)
 {
     r->holds--;
     drop(r);
@@ -34,6 +42,10 @@ static void on_done(tci_httpd_req *request, bool is_whole)
     if (r == NULL)
         return;
     r->request = NULL;
+    if (r->ctx != NULL)
+        tc_ctx_cancel(r->ctx);
+    if (r->exchange != NULL)
+        tci_host_eip_gone(r);
     drop(r);
 }
 
@@ -47,11 +59,12 @@ static const struct {
     {"Referrer-Policy", "same-origin"},
     {"Cross-Origin-Resource-Policy", "same-origin"},
     {"Content-Security-Policy",
-     "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; "
-     "base-uri 'none'"},
+     "default-src 'none'; style-src 'self'; form-action 'self'; script-src 'self'; "
+     "connect-src 'self'; img-src 'self'; frame-ancestors 'none'; base-uri 'none'; "
+     "require-trusted-types-for 'script'; trusted-types 'none'"},
 };
 
-enum { HEADERS_MAX = TCI_ARRAY_LEN(common) + 4 };
+enum { CACHE_CONTROL_AT = 0, HEADERS_MAX = TCI_ARRAY_LEN(common) + 4 };
 
 typedef struct headers {
     tci_http_header items[HEADERS_MAX];
@@ -88,19 +101,60 @@ void tci_host_answer_json(tci_host_req *r, unsigned status, tci_buf *body)
     respond(r, status, &h, body);
 }
 
-void tci_host_answer_page(tci_host_req *r, unsigned status, tci_buf *body)
+/* Does the client have it already? A weak tag will do: bytes are what a tag here is made of. */
+static bool has_tag(const tci_host_req *r, tc_str tag)
 {
-    headers h = headers_of("text/html; charset=utf-8");
-    respond(r, status, &h, body);
+    tc_str value, item;
+    if (r->request == NULL ||
+        !tci_http_head_get(tci_httpd_head(r->request), TC_STR("if-none-match"), &value, NULL))
+        return false;
+    while (tci_str_split(&value, ',', &item)) {
+        item = tci_str_trim(item);
+        if (tci_str_starts(item, TC_STR("W/")))
+            item = tci_str_sub(item, 2, SIZE_MAX);
+        if (tci_str_eq(item, tag) || tci_str_eq(item, TC_STR("*")))
+            return true;
+    }
+    return false;
 }
 
-void tci_host_answer_text(tci_host_req *r, const char *type, tc_str text)
+/* With its tag; 304 without a body when that is what the client has. */
+static void respond_tagged(tci_host_req *r, headers *h, tc_str tag, tci_buf *body)
+{
+    unsigned status = 200;
+    h->items[h->count++] = (tci_http_header){TC_STR("ETag"), tag};
+    if (has_tag(r, tag)) {
+        tci_buf_clear(body);
+        status = 304;
+    }
+    respond(r, status, h, body);
+}
+
+void tci_host_answer_page(tci_host_req *r, unsigned status, tci_buf *body)
+{
+    char tag[TCI_HOST_TAG_LEN];
+    headers h = headers_of("text/html; charset=utf-8");
+    bool is_read = r->route != NULL && strcmp(r->route->method, "GET") == 0;
+    if (status != 200 || !is_read || !tci_buf_ok(body)) {
+        respond(r, status, &h, body);
+        return;
+    }
+    tci_host_tag_of(tci_buf_str(body), tag);
+    respond_tagged(r, &h, tci_str_of(tag, sizeof tag), body);
+}
+
+void tci_host_answer_file(tci_host_req *r, const tci_host_file *file)
 {
     tci_buf b;
-    headers h = headers_of(type);
+    headers h = headers_of(file->type);
+    tc_str tag = tci_str(file->tag), digest = tci_str_sub(tag, 1, tag.len - 2);
+    /* Asked for by its digest it is the same for ever. */
+    h.items[CACHE_CONTROL_AT].value = tci_str_eq(r->query, digest)
+                                          ? TC_STR("public, max-age=31536000, immutable")
+                                          : TC_STR("no-cache");
     tci_buf_init(&b, TCI_BUF_MAX);
-    tci_buf_append_str(&b, text);
-    respond(r, 200, &h, &b);
+    tci_buf_append(&b, file->bytes, file->len);
+    respond_tagged(r, &h, tag, &b);
 }
 
 void tci_host_redirect(tci_host_req *r, const char *path, tc_str cookie)
@@ -158,10 +212,10 @@ void tci_host_answer_failure(tci_host_req *r)
         tc_code code;
         unsigned status;
         const char *name;
-    } kinds[] = {{TC_E_AUTH, 401, "unauthenticated"}, {TC_E_DENIED, 403, "refused"},
-                 {TC_E_NOT_FOUND, 404, "not_found"},  {TC_E_TIMEOUT, 410, "expired"},
-                 {TC_E_CONFLICT, 409, "conflict"},    {TC_E_INVALID, 400, "invalid_request"},
-                 {TC_E_PARSE, 400, "invalid_request"}};
+    } kinds[] = {{TC_E_AUTH, 401, "unauthenticated"},    {TC_E_DENIED, 403, "refused"},
+                 {TC_E_NOT_FOUND, 404, "not_found"},     {TC_E_TIMEOUT, 410, "expired"},
+                 {TC_E_CONFLICT, 409, "conflict"},       {TC_E_QUOTA, 409, "too_many"},
+                 {TC_E_INVALID, 400, "invalid_request"}, {TC_E_PARSE, 400, "invalid_request"}};
     for (size_t i = 0; i < TCI_ARRAY_LEN(kinds); i++)
         if (kinds[i].code == r->err.code) {
             tci_host_answer_error(r, kinds[i].status, kinds[i].name, tci_str(r->err.msg));
@@ -179,9 +233,10 @@ static void answer_too_often(tci_host_req *r, int64_t wait_ms)
 
 /* ---- who asks ---- */
 
+/* Browsers know cookies by the machine, not by the port: two Hosts on one machine must not take each other's. */
 static const char *cookie_name(const tci_host *h)
 {
-    return h->is_secure ? "__Host-telechir" : "telechir";
+    return h->is_secure ? "__Host-telechir" : h->cookie_name;
 }
 
 tc_str tci_host_cookie(tci_host_req *r, tc_str token)
@@ -319,12 +374,12 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Into out, which has room for all of s; false: malformed. */
-static bool form_decode(tc_str s, char *out, size_t *ret_len)
+/* Into out, which has room for all of s; false: malformed. plus: what a '+' stands for. */
+static bool decode(tc_str s, char plus, char *out, size_t *ret_len)
 {
     size_t n = 0;
     for (size_t i = 0; i < s.len; i++) {
-        char c = s.ptr[i] == '+' ? ' ' : s.ptr[i];
+        char c = s.ptr[i] == '+' ? plus : s.ptr[i];
         if (c == '%') {
             int high = i + 2 < s.len ? hex_digit(s.ptr[i + 1]) : -1;
             int low = i + 2 < s.len ? hex_digit(s.ptr[i + 2]) : -1;
@@ -339,9 +394,9 @@ static bool form_decode(tc_str s, char *out, size_t *ret_len)
     return true;
 }
 
-tc_str tci_host_form_value(tci_host_req *r, const char *name)
+static tc_str value_in(tci_host_req *r, tc_str rest, const char *name)
 {
-    tc_str rest = tci_buf_str(&r->body), pair;
+    tc_str pair;
     while (tci_str_split(&rest, '&', &pair)) {
         size_t at = tci_str_find_byte(pair, '=');
         if (at == pair.len || !tci_str_eq(tci_str_sub(pair, 0, at), tci_str(name)))
@@ -349,9 +404,28 @@ tc_str tci_host_form_value(tci_host_req *r, const char *name)
         tc_str raw = tci_str_sub(pair, at + 1, SIZE_MAX);
         size_t len = 0;
         char *out = tci_arena_bytes(&r->arena, raw.len);
-        return out != NULL && form_decode(raw, out, &len) ? tci_str_of(out, len) : (tc_str){0};
+        return out != NULL && decode(raw, ' ', out, &len) ? tci_str_of(out, len) : (tc_str){0};
     }
     return (tc_str){0};
+}
+
+tc_str tci_host_form_value(tci_host_req *r, const char *name)
+{
+    return value_in(r, tci_buf_str(&r->body), name);
+}
+
+tc_str tci_host_query_value(tci_host_req *r, const char *name)
+{
+    return value_in(r, r->query, name);
+}
+
+bool tci_host_query_is_fine(tc_str query)
+{
+    for (size_t i = 0; i < query.len; i++)
+        if (query.ptr[i] == '%' && (i + 2 >= query.len || hex_digit(query.ptr[i + 1]) < 0 ||
+                                    hex_digit(query.ptr[i + 2]) < 0))
+            return false;
+    return true;
 }
 
 /* ---- working ---- */
@@ -376,17 +450,25 @@ static bool was_too_often(tci_host_req *r, int64_t *ret_wait_ms)
            !tci_limit_take(l, &r->from, tci_loop_now_ms(r->host->loop), ret_wait_ms);
 }
 
-static void on_worked(tci_host_op *op)
+void tci_host_answer_refusal(tci_host_req *r)
 {
     int64_t wait_ms;
-    tci_host_req *r = TCI_CONTAINER(op, tci_host_req, op);
-    if (r->rc == 0)
-        r->route->answer(r);
-    else if (was_too_often(r, &wait_ms))
+    if (was_too_often(r, &wait_ms))
         answer_too_often(r, wait_ms);
     else
         tci_host_answer_failure(r);
-    release(r);
+}
+
+static void on_worked(tci_host_op *op)
+{
+    tci_host_req *r = TCI_CONTAINER(op, tci_host_req, op);
+    if (strcmp(r->route->method, "GET") != 0)
+        tci_host_eip_records_changed(r->host);
+    if (r->rc == 0)
+        r->route->answer(r);
+    else
+        tci_host_answer_refusal(r);
+    tci_host_release(r);
 }
 
 /* false: answered. */
@@ -423,12 +505,37 @@ static void on_end(tci_httpd_req *request)
 {
     tci_host_req *r = tci_httpd_data(request);
     r->holds++;
-    if (r->route != NULL)
+    if (r->exchange != NULL)
+        tci_host_eip_end_of_body(r);
+    else if (r->route != NULL)
         go(r);
-    release(r);
+    tci_host_release(r);
 }
 
 /* ---- reading ---- */
+
+enum { BODY_WITHIN_MS = 15000 }; /* however slowly it drips */
+
+/* A name that leads here for the time being (a page elsewhere can have its own name led to this machine, and ask
+ * us as if it were ours) is not one of ours: an address, this machine, or the public URL's. Behind TLS the
+ * certificate sees to it; a proxy knows its own names. */
+static bool is_our_name(const tci_host *h, const tci_http_head *head)
+{
+    tc_str host;
+    tci_addr numeric;
+    tci_url ours;
+    tc_err err;
+    if (h->tls != NULL || h->is_behind_proxy ||
+        !tci_http_head_get(head, TC_STR("host"), &host, NULL))
+        return true;
+    size_t end = tci_str_find_byte(host, ']');
+    bool is_bracketed = tci_str_starts(host, TC_STR("[")) && end < host.len;
+    tc_str name = is_bracketed ? tci_str_sub(host, 1, end - 1)
+                               : tci_str_sub(host, 0, tci_str_find_byte(host, ':'));
+    return tci_addr_parse_ip(name, &numeric) || tci_host_is_loopback(name) ||
+           (tci_url_parse(h->url, TCI_URL_PATH, &ours, &err) == 0 &&
+            tci_str_eq_nocase(name, tci_str(ours.host)));
+}
 
 /* The path below base, without the query; false: it is elsewhere. */
 static bool find_path(const tci_host *h, tc_str target, tc_str *ret)
@@ -451,24 +558,46 @@ static bool has_type(const tci_http_head *head, tc_str want)
     return tci_str_eq_nocase(type, want);
 }
 
+/* Text in one line; false: it is not. */
+static bool take_id(tci_host_req *r, tc_str part)
+{
+    size_t len = 0;
+    char *out = tci_arena_bytes(&r->arena, part.len + 1);
+    if (out == NULL || !decode(part, '+', out, &len))
+        return false;
+    r->id = tci_str_of(out, len);
+    bool is_fine = tci_utf8_is_valid(r->id);
+    for (size_t at = 0, n = 0; is_fine && at < len; at += n)
+        is_fine = !tci_plain_is_control(tci_utf8_decode(tci_str_sub(r->id, at, SIZE_MAX), &n));
+    return is_fine;
+}
+
 /* 0, or the status to refuse it with. */
 static unsigned check_head(tci_host_req *r, const tci_http_head *head)
 {
     tc_err err;
     tc_str path, id;
     bool is_known = false;
+    if (!is_our_name(r->host, head))
+        return 421;
     if (!find_path(r->host, head->target, &path))
         return 404;
     r->route = tci_host_route_find(head->method, path, &id, &is_known);
     if (r->route == NULL)
         return is_known ? 405 : 404;
-    if (tci_arena_dup(&r->arena, id, &r->id, &err) < 0)
+    size_t mark = tci_str_find_byte(head->target, '?');
+    if (!take_id(r, id))
+        return 404;
+    if (tci_arena_dup(&r->arena, tci_str_sub(head->target, mark + 1, SIZE_MAX), &r->query, &err) <
+        0)
         return 500;
     if ((r->route->flags & TCI_ROUTE_JSON) != 0 && !has_type(head, TC_STR("application/json")))
         return 415;
     if ((r->route->flags & TCI_ROUTE_FORM) != 0 &&
         !has_type(head, TC_STR("application/x-www-form-urlencoded")))
         return 415;
+    if ((r->route->flags & TCI_ROUTE_STREAM) != 0)
+        return 0; /* it has limits of its own */
     return head->has_length && head->content_length > TCI_HOST_BODY_MAX ? 413 : 0;
 }
 
@@ -481,6 +610,7 @@ static void refuse(tci_host_req *r, unsigned status)
                  {405, "method_not_allowed", "not with this method"},
                  {413, "too_large", "the request is too long"},
                  {415, "unsupported_media_type", "not with this content type"},
+                 {421, "misdirected", "this Host is not known by that name"},
                  {500, "internal", "out of memory"}};
     for (size_t i = 0; i < TCI_ARRAY_LEN(texts); i++)
         if (texts[i].status == status)
@@ -505,18 +635,37 @@ static void on_head(tci_httpd_req *request)
     unsigned status = check_head(r, tci_httpd_head(request));
     if (status != 0)
         refuse(r, status);
-    release(r);
+    else if ((r->route->flags & TCI_ROUTE_STREAM) != 0)
+        tci_host_eip_head(r);
+    else
+        tci_httpd_body_within(request, BODY_WITHIN_MS);
+    tci_host_release(r);
 }
 
 static void on_body(tci_httpd_req *request, tc_str bytes)
 {
     tci_host_req *r = tci_httpd_data(request);
     r->holds++;
-    tci_buf_append_str(&r->body, bytes);
-    if (!tci_buf_ok(&r->body))
-        refuse(r, r->body.failed == TC_E_TOO_BIG ? 413 : 500);
-    release(r);
+    if (r->exchange != NULL) {
+        tci_host_eip_body(r, bytes);
+    } else {
+        tci_buf_append_str(&r->body, bytes);
+        if (!tci_buf_ok(&r->body))
+            refuse(r, r->body.failed == TC_E_TOO_BIG ? 413 : 500);
+    }
+    tci_host_release(r);
 }
 
-const tci_httpd_handler tci_host_handler = {
-    .on_head = on_head, .on_body = on_body, .on_end = on_end, .on_done = on_done};
+static void on_writable(tci_httpd_req *request)
+{
+    tci_host_req *r = tci_httpd_data(request);
+    r->holds++;
+    tci_host_eip_writable(r);
+    tci_host_release(r);
+}
+
+const tci_httpd_handler tci_host_handler = {.on_head = on_head,
+                                            .on_body = on_body,
+                                            .on_end = on_end,
+                                            .on_writable = on_writable,
+                                            .on_done = on_done};

@@ -8,7 +8,8 @@ enum {
     OWNER = TCI_ROUTE_OWNER,
     JSON = TCI_ROUTE_JSON,
     PAGE = TCI_ROUTE_PAGE,
-    FORM = TCI_ROUTE_PAGE | TCI_ROUTE_FORM
+    FORM = TCI_ROUTE_PAGE | TCI_ROUTE_FORM,
+    EIP = TCI_ROUTE_STREAM /* eip.c sees to all of it */
 };
 
 static const tci_route routes[] = {
@@ -28,28 +29,39 @@ static const tci_route routes[] = {
      tci_host_device_answer},
     {"GET", "api/devices/*", OWNER, NULL, tci_host_get_work, tci_host_device_answer},
     {"POST", "api/devices/*/revoke", OWNER, NULL, tci_host_revoke_work, tci_host_revoke_answer},
+    {"POST", "api/devices/external", OWNER | JSON, tci_host_external_check, tci_host_external_work,
+     tci_host_device_answer},
+    {"POST", "api/devices/*/remove", OWNER, NULL, tci_host_remove_work, tci_host_remove_answer},
+    {"GET", "api/devices/*/directories", OWNER, tci_host_directories_check,
+     tci_host_directories_work, tci_host_directories_answer},
+    {"POST", "api/devices/*/eip/control", EIP, NULL, NULL, NULL},
+    {"POST", "api/devices/*/eip/transfer", EIP, NULL, NULL, NULL},
+    {"DELETE", "api/devices/*/eip/transfer", EIP, NULL, NULL, NULL},
     /* People. */
-    {"GET", "", OWNER | PAGE, NULL, tci_host_list_work, tci_host_devices_page},
+    {"GET", "", OWNER | PAGE, NULL, tci_host_devices_page_work, tci_host_devices_page},
+    {"GET", "devices/*/directories", OWNER | PAGE, tci_host_directories_check,
+     tci_host_directories_work, tci_host_directories_answer},
     {"GET", "approve/*", OWNER | PAGE, NULL, tci_host_approve_page_work, tci_host_approve_page},
     {"POST", "approve/*", OWNER | FORM, tci_host_decide_check, tci_host_decide_work,
      tci_host_decided_page},
     {"POST", "devices/*/revoke", OWNER | FORM, NULL, tci_host_revoke_work, tci_host_revoked_page},
+    {"POST", "devices/external", OWNER | FORM, tci_host_external_form_check, tci_host_external_work,
+     tci_host_decided_page},
+    {"POST", "devices/*/remove", OWNER | FORM, NULL, tci_host_remove_work, tci_host_decided_page},
     {"GET", "sign-in/*", PAGE, NULL, NULL, tci_host_sign_in_page},
     {"POST", "sign-in", FORM, tci_host_sign_in_form_check, tci_host_sign_in_work,
      tci_host_signed_in_page},
     {"POST", "sign-out", OWNER | FORM, NULL, tci_host_sign_out_work, tci_host_signed_out_page},
     {"POST", "sign-in-links", OWNER | FORM, NULL, tci_host_link_work, tci_host_link_page},
-    {"GET", "page.css", PAGE, NULL, NULL, tci_host_style},
+    {"GET", "page.css", PAGE, NULL, NULL, tci_host_css_answer},
+    {"GET", "page.js", PAGE, NULL, NULL, tci_host_js_answer},
+    {"GET", "icon.svg", PAGE, NULL, NULL, tci_host_icon_answer},
 };
 
+/* A name, perhaps with all of its bytes as %XX. */
 static bool is_name_part(tc_str s)
 {
-    bool is_fine = s.len > 0 && s.len <= TCI_TOKEN_LEN;
-    for (size_t i = 0; is_fine && i < s.len; i++) {
-        char c = s.ptr[i];
-        is_fine = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
-    }
-    return is_fine;
+    return s.len > 0 && s.len <= (size_t)3 * TCI_PAIR_NAME_MAX;
 }
 
 static bool matches(tc_str pattern, tc_str path, tc_str *ret_id)

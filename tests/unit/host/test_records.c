@@ -170,6 +170,36 @@ static void test_late_code_is_replaced(void **state)
     assert_int_equal(list(r, &all), 1);
 }
 
+/* A clock that is set back makes nothing last longer than it may. */
+static void test_clock_that_is_set_back(void **state)
+{
+    rig *r = *state;
+    tci_host_device d, *all;
+    char code[TCI_LINK_CODE_LEN], token[TCI_TOKEN_LEN];
+    int64_t expires_ms;
+    tci_pair_answer first = pair(r, "device-1", "one"), kept = pair(r, "device-2", "two");
+    (void)approve(r, kept.code);
+    assert_int_equal(tci_host_link_new(r->db, r->now_ms, code, &expires_ms, &r->err), 0);
+    r->now_ms -= 30 * SECOND; /* as clocks are put right: nobody notices */
+    check_same(pair(r, "device-1", "one").code, first.code);
+    r->now_ms -= 24 * 3600 * SECOND;
+    tci_challenge_ref which = {.code = first.code};
+    assert_int_equal(tci_host_approve(r->db, r->now_ms, &which, &r->arena, &d, &r->err),
+                     TC_E_TIMEOUT);
+    assert_int_equal(list(r, &all), 1); /* the approved one */
+    assert_int_equal(tci_host_sign_in(r->db, r->now_ms, tci_str_of(code, sizeof code),
+                                      TCI_SIGN_IN_TERMINAL, TC_STR(""), token, &expires_ms,
+                                      &r->err),
+                     TC_E_AUTH);
+    tci_pair_answer second = pair(r, "device-1", "one");
+    assert_int_equal(second.status, TCI_PAIR_PENDING);
+    check_same(second.id, first.id);
+    assert_false(tci_str_eq(second.code, first.code));
+    (void)approve(r, second.code);
+    assert_int_equal(admit(r, kept.id, "two"), 0); /* what was decided stands */
+    assert_int_equal(list(r, &all), 2);
+}
+
 static void test_rejected_until_its_time_is_over(void **state)
 {
     rig *r = *state;
@@ -506,6 +536,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_approved_once_for_good),
         TEST(test_late_code_is_replaced),
+        TEST(test_clock_that_is_set_back),
         TEST(test_rejected_until_its_time_is_over),
         TEST(test_decision_names_the_request_that_was_seen),
         TEST(test_other_credential_is_refused_and_shown),
