@@ -151,12 +151,42 @@ static int open_runtime(cli *c)
     return c->rt != NULL ? 0 : tc_runtime_open(&options, &c->rt, &c->err);
 }
 
+static int give(cli *c, const char *name, tc_str value)
+{
+    char *text;
+    if (cli_has(c, name))
+        return 0;
+    if (c->ngiven == CLI_VALUES_MAX)
+        return tc_err_set(&c->err, TC_E_TOO_BIG, "too many options were given");
+    if (tci_arena_cstr(&c->arena, value, &text, &c->err) < 0)
+        return c->err.code;
+    for (size_t i = 0; i < cli_ntarget_options; i++)
+        if (strcmp(cli_target_options[i].name, name) == 0)
+            c->given[c->ngiven++] = (cli_given){&cli_target_options[i], text};
+    return 0;
+}
+
+/* A name at a Host means what it means today: as if the Host and the device's identity had been typed, and so to be
+ * remembered. */
+static int pin(agent *a)
+{
+    cli_target t;
+    tc_str was = agent_way(a, "device-id"), is = tc_env_device_id(a->env);
+    if (was.len > 0 && is.len > 0 && !tci_str_eq(was, is))
+        a->is_moved = true; /* the same words, and another machine */
+    int rc = cli_target_resolve(a->c, a->on, &t, &a->c->err);
+    if (rc < 0 || t.kind != CLI_TARGET_HOST)
+        return rc;
+    rc = give(a->c, "host", t.host);
+    return rc == 0 ? give(a->c, "device-id", tc_env_device_id(a->env)) : rc;
+}
+
 static int reach(agent *a)
 {
     if (open_runtime(a->c) < 0)
         return a->c->err.code;
     a->env = cli_env(a->c, a->on_text);
-    if (a->env == NULL)
+    if (a->env == NULL || pin(a) < 0)
         return a->c->err.code;
     char *cwd = tci_mem_cstr(tc_env_cwd(a->env));
     if (cwd == NULL)

@@ -81,6 +81,8 @@ static inline tc_durable *agent_session(const agent *a)
 
 /* Options that were given, and the rest as the session was run last. Before the target is reached. */
 int agent_recall(agent *a) TC_CHECKED;
+/* How the target was reached last time: the value of an option of targets; empty: it was not given. */
+tc_str agent_way(const agent *a, const char *option);
 /* Keep it, in one commit; nothing is written when nothing changed. */
 int agent_remember(agent *a) TC_CHECKED;
 /* The target that was the one when record id was made; empty: not known. memory: of the document

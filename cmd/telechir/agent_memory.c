@@ -84,6 +84,13 @@ static const cli_option *way(size_t n)
     return n < cli_nssh_options ? &cli_ssh_options[n] : NULL;
 }
 
+tc_str agent_way(const agent *a, const char *option)
+{
+    const tci_json *ways = a->memory != NULL ? tci_json_get(a->memory, TC_STR("ways")) : NULL;
+    return ways != NULL && ways->kind == TCI_JSON_OBJECT ? tci_json_str_member(ways, option)
+                                                         : (tc_str){NULL, 0};
+}
+
 /* As if they had been typed: what the target was reached with last time. */
 static int use_ways(agent *a)
 {

@@ -13,7 +13,8 @@ const cli_option cli_common_options[] = {
 const size_t cli_ncommon_options = TCI_ARRAY_LEN(cli_common_options);
 
 const cli_option cli_on_option = {
-    "on", "TARGET", "where: local (the default), ssh:HOST, a URL, a saved name", 0, false};
+    "on", "TARGET", "where: local (the default), ssh:HOST, host:NAME, a URL, a saved name", 0,
+    false};
 
 const cli_option cli_target_options[] = {
     {"device-id", "ID", "the device that must answer", 0, false},
@@ -25,6 +26,7 @@ const cli_option cli_target_options[] = {
      false},
     {"executable", "FILE", "local: this daemon program; ssh: the one, or a folder, to put there", 0,
      false},
+    {"host", "URL", "host:NAME at another Host than the one signed in to last", 0, false},
 };
 const size_t cli_ntarget_options = TCI_ARRAY_LEN(cli_target_options);
 
@@ -200,6 +202,13 @@ static const cli_option host_options[] = {
 
 static const cli_option devices_options[] = {
     {"host", "URL", "another Host than the one signed in to last", 0, false},
+    {"device-id", "ID", "add-http: the device that must answer", 0, false},
+    {"credential-file", "FILE", "add-http: file with the credential, on the Host's machine", 0,
+     false},
+    {"ca-file", "FILE", "add-http: PEM file of the authorities to trust, on the Host's machine", 0,
+     false},
+    {"allow-plaintext-private-link", NULL,
+     "add-http: http:// to another machine over a private link", 0, false},
 };
 
 static const cli_option sessions_options[] = {
@@ -241,12 +250,16 @@ const cli_command cli_commands[] = {
      .arguments = "add NAME FORM | list | show NAME | remove NAME | check NAME|FORM",
      .summary = "Save, list and check targets",
      .details =
-         "FORM is local, ssh:[USER@]HOST[:PORT], http://HOST:PORT or https://HOST[:PORT]. The two\n"
-         "latter need --device-id and --credential-file; only the path of that file is saved. "
-         "HOST\n"
-         "may be an alias of your ssh configuration; see `telechir trust`. `check` reaches the\n"
-         "target and prints its system, daemon, boundary and round trip. ls and rm are list and\n"
-         "remove.",
+         "FORM is local, ssh:[USER@]HOST[:PORT], http://HOST:PORT, https://HOST[:PORT] or "
+         "host:NAME.\n"
+         "URLs need --device-id and --credential-file; only the path of that file is saved. HOST "
+         "may be\n"
+         "an alias of your ssh configuration; see `telechir trust`. host:NAME is a device of the "
+         "Host\n"
+         "that you are signed in to (`telechir host login`, `telechir devices`), by its name or "
+         "id;\n"
+         "which Host is meant is saved with it. `check` reaches the target and prints its system,\n"
+         "daemon, boundary and round trip. ls and rm are list and remove.",
      OPTIONS(target_options),
      .takes_link = true,
      .words = "add list ls show remove rm check",
@@ -305,7 +318,8 @@ const cli_command cli_commands[] = {
      .details =
          "A place is a path here, NAME:PATH for a saved target or `local`, ssh:HOST:/PATH (or "
          ":~/),\n"
-         "or URL:/PATH. A name that holds a colon is written ./NAME. Each file appears whole or "
+         "host:NAME:/PATH or URL:/PATH. A name that holds a colon is written ./NAME. Each file "
+         "appears whole or "
          "not\n"
          "at all, keeps its executable bit, and stays its owner's alone if it was. Links in trees "
          "are\n"
@@ -542,19 +556,30 @@ const cli_command cli_commands[] = {
      .words = "serve login link logout",
      .run = cmd_host},
     {.name = "devices",
-     .arguments = "[list] | show NAME | approve CODE | reject CODE | revoke NAME",
+     .arguments = "[list] | show NAME | approve CODE | reject CODE | revoke NAME | add-http NAME "
+                  "URL | remove NAME",
      .summary = "Show, approve and revoke the devices of a Host",
      .details =
-         "show     all that is known of one; of one that is online, what it says of itself too\n"
-         "approve  let a device in: compare the code with the one in its terminal, and type that\n"
-         "reject   say no to it; it may ask again after ten minutes\n"
-         "revoke   end its link and refuse its credential, for good. NAME, or its id or identity\n"
+         "show      all that is known of one; of one that is online, what it says of itself too\n"
+         "approve   let a device in: compare the code with the one in its terminal, and type that\n"
+         "reject    say no to it; it may ask again after ten minutes\n"
+         "revoke    end its link and refuse its credential, for good. NAME, or its id or identity\n"
+         "add-http  a daemon that runs behind http(s) already, and that the Host connects to. It "
+         "needs\n"
+         "          --device-id and --credential-file. The Host reads that file at each connect, "
+         "and\n"
+         "          keeps only its path: nobody but its owner may be able to read it (0600)\n"
+         "remove    such a daemon: the Host forgets it. Nothing is stopped there\n"
          "\n"
+         "What runs on a device: telechir run --on host:NAME, and so for every command with "
+         "--on.\n"
          "With --json one device a line, as docs/host.md says.",
      .examples = "telechir devices approve BCDF-GHJK\n"
+                 "telechir devices add-http gpu https://gpu.example --device-id env-gpu "
+                 "--credential-file /etc/gpu-token\n"
                  "telechir devices --json",
      OPTIONS(devices_options),
-     .words = "list show approve reject revoke",
+     .words = "list show approve reject revoke add-http remove",
      .run = cmd_devices},
     {.name = "doctor",
      .arguments = "",

@@ -7,6 +7,7 @@
 
 #include "child.h"
 #include "env/pi_env.h"
+#include "host.h"
 #include "plat/env.h"
 #include "plat/file.h"
 #include "plat/self.h"
@@ -173,6 +174,20 @@ static void look_at_targets(doctor *d)
         doctor_found(d, FOUND_OK, "saved targets", NULL, "%zu", saved.count);
 }
 
+/* Nobody is asked: whether the token is still good shows when it is used. */
+static void look_at_host(doctor *d)
+{
+    cli *c = d->c;
+    host_at at;
+    int rc = host_saved_find(c, cli_value(c, "host"), &at, &c->err);
+    if (rc == 0)
+        doctor_found(d, FOUND_OK, "Host", NULL, "signed in to %.*s", TC_STR_ARG(at.url));
+    else if (rc == TC_E_AUTH)
+        doctor_note(d, "Host");
+    else
+        doctor_failed(d, "Host");
+}
+
 /* ---- daemon programs for other machines ---- */
 
 static void look_at_daemons(doctor *d)
@@ -211,6 +226,7 @@ int cmd_doctor(cli *c)
     look_at_keys(&d);
     look_at_daemons(&d);
     look_at_targets(&d);
+    look_at_host(&d);
     d.side = "there";
     doctor_there(&d);
     if (d.is_out_broken)

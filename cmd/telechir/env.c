@@ -62,9 +62,11 @@ int cli_env_create(cli *c, tc_runtime *rt, const cli_target *t, tc_env **ret_env
         return create_local(c, rt, t, &options, ret_env, err);
     if (t->kind == CLI_TARGET_SSH)
         return create_ssh(c, rt, t, &options, ret_env, err);
-    tc_http_options http = cli_target_http(t);
-    int rc = tc_env_state_make(TC_STR("http_envd"), t->device_id, c->result, &options.state, err);
-    return rc == 0 ? tc_env_create_http(rt, &options, &http, ret_env, err) : rc;
+    cli_link link;
+    int rc = cli_target_link(c, t, &link, err);
+    if (rc == 0)
+        rc = tc_env_state_make(TC_STR("http_envd"), link.device_id, c->result, &options.state, err);
+    return rc == 0 ? tc_env_create_http(rt, &options, &link.http, ret_env, err) : rc;
 }
 
 /* ---- why it cannot be reached ---- */
@@ -170,8 +172,13 @@ static tc_env *open_env(cli *c, const char *text)
     if (cli_target_resolve(c, tci_str(text), &t, &c->err) < 0)
         return NULL;
     tc_runtime *rt = cli_runtime(c);
-    if (rt == NULL || cli_env_create(c, rt, &t, &env, &c->err) < 0)
+    if (rt == NULL)
         return NULL;
+    if (cli_env_create(c, rt, &t, &env, &c->err) < 0) {
+        if (t.kind == CLI_TARGET_HOST)
+            (void)tc_err_wrap(&c->err, "cannot use the target '%s'", text);
+        return NULL;
+    }
     say_ignored(c, &t);
     if (tc_env_ready(env, c->ctx, &c->err) < 0) {
         cli_explain_reach(c, &t);
@@ -279,9 +286,9 @@ static int no_path(cli *c, tc_str whole)
     int rc = cli_target_of_form(c, whole, &t, &c->err); /* what is wrong with it comes first */
     if (rc < 0)
         return rc;
-    bool is_ssh = t.kind == CLI_TARGET_SSH;
+    const char *form = t.kind == CLI_TARGET_SSH ? "ssh:HOST" : "URL";
     return tc_err_set(&c->err, TC_E_INVALID, "a path is missing: write %s:/path",
-                      is_ssh ? "ssh:HOST" : "URL");
+                      t.kind == CLI_TARGET_HOST ? "host:NAME" : form);
 }
 
 int cli_place_of(cli *c, const char *text, cli_place *ret)

@@ -135,7 +135,7 @@ static int make_link(cli *c)
     tci_json answer;
     if (!cli_want_args(c, 1, 1))
         return c->err.code;
-    int rc = host_saved_find(c, &at, &c->err);
+    int rc = host_saved_find(c, cli_value(c, "host"), &at, &c->err);
     if (rc == 0)
         rc = host_call(c, &at, "POST", TC_STR("api/sign-in-links"), TC_STR("{}"), &answer, &c->err);
     return rc == 0 ? say(c, "sign in, once, within the hour", tci_json_str_member(&answer, "url"))
@@ -148,7 +148,7 @@ static int logout(cli *c)
     tci_json answer;
     if (!cli_want_args(c, 1, 1))
         return c->err.code;
-    int rc = host_saved_find(c, &at, &c->err);
+    int rc = host_saved_find(c, cli_value(c, "host"), &at, &c->err);
     if (rc == 0)
         rc = host_call(c, &at, "POST", TC_STR("api/sign-out"), TC_STR("{}"), &answer, &c->err);
     if (rc < 0 && rc != TC_E_AUTH) /* AUTH: it is not valid there any more */

@@ -18,8 +18,8 @@ typedef struct host_at {
 
 /* http(s)://HOST[:PORT][/PATH], in its usual form, in the arena; http only to this machine. */
 int host_url_of(cli *c, const char *text, tc_str *ret, tc_err *err) TC_CHECKED;
-/* The one that --host names, else the one signed in to last. AUTH: not signed in. */
-int host_saved_find(cli *c, host_at *ret, tc_err *err) TC_CHECKED;
+/* The one with that URL; NULL: the one signed in to last. AUTH: not signed in. */
+int host_saved_find(cli *c, const char *named, host_at *ret, tc_err *err) TC_CHECKED;
 /* Keep it, as the one signed in to last; the file is its owner's alone. */
 int host_saved_put(cli *c, const host_at *at, tc_err *err) TC_CHECKED;
 /* Forget it; fine when it is not there. */
@@ -34,6 +34,8 @@ enum { HOST_CALL_TIMEOUT_MS = 30000 };
  * says, with its words; PROTOCOL (it is no Host). */
 int host_call(cli *c, const host_at *at, const char *method, tc_str path, tc_str body,
               tci_json *ret, tc_err *err) TC_CHECKED;
+/* "api/devices/NAME" and what follows, in the arena; the name as a URL may have it. */
+int host_device_path(cli *c, tc_str name, const char *follows, tc_str *ret, tc_err *err) TC_CHECKED;
 
 /* ---- host_serve.c ---- */
 

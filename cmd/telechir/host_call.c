@@ -170,8 +170,12 @@ int host_call(cli *c, const host_at *at, const char *method, tc_str path, tc_str
         rc = tci_loop_new(&loop, err);
     if (rc == 0)
         rc = ask(c, at, method, path, body, loop, tls, &q, err);
-    if (rc < 0 && rc != TC_E_CANCELLED)
+    if (rc < 0 && rc != TC_E_CANCELLED) {
         (void)tc_err_wrap(err, "cannot ask the Host '%.*s'", TC_STR_ARG(at->url));
+        if (rc ==
+            TC_E_TIMEOUT) /* nobody is there who answers; what the Host says is too late is another thing */
+            rc = tc_err_recode(err, TC_E_CONNECT);
+    }
     if (rc == 0)
         rc = read_answer(c, at, &q, ret, err);
     tci_loop_free(loop);

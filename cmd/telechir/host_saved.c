@@ -9,6 +9,7 @@
 #include "net/url.h"
 #include "plat/clock.h"
 #include "plat/file.h"
+#include "plat/system.h"
 
 enum { FILE_MODE = 0600, FILE_BYTES_MAX = 1024 * 1024, LOCK_WAIT_MS = 10000 };
 
@@ -52,6 +53,7 @@ static int read_hosts(cli *c, tc_str file, const tci_json **ret, tc_err *err)
         return 0;
     if (rc < 0)
         return rc;
+    tci_system_hide_memory(); /* there are tokens in it from here on */
     rc = tci_arena_dup(&c->arena, tci_str_of(text, len), &kept, err);
     tci_mem_wipe(text, len);
     tci_free(text);
@@ -81,11 +83,10 @@ static host_at host_of(const tci_json *v)
                      .is_insecure = is_insecure};
 }
 
-int host_saved_find(cli *c, host_at *ret, tc_err *err)
+int host_saved_find(cli *c, const char *named, host_at *ret, tc_err *err)
 {
     tc_str folder, file, url = {0};
     const tci_json *hosts;
-    const char *named = cli_value(c, "host");
     int rc = named != NULL ? host_url_of(c, named, &url, err) : 0;
     if (rc == 0)
         rc = file_of(c, &folder, &file, err);

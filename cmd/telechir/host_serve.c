@@ -5,6 +5,7 @@
 
 #include "host/host.h"
 #include "plat/call.h"
+#include "plat/system.h"
 
 static void on_trouble(void *user, const tc_err *err)
 {
@@ -79,6 +80,9 @@ int host_serve(cli *c)
                                 .wants_link = cli_has(c, "sign-in-link"),
                                 .on_trouble = on_trouble,
                                 .user = c};
+    /* It holds tokens, and links and devices of others. */
+    tci_system_harden_process();
+    options.max_files = tci_system_more_files();
     if (data_folder(c, &options.data) < 0 || cli_runtime(c) == NULL)
         return cli_fail(c);
     if (tci_host_open(c->rt, &options, &host, &c->err) < 0)

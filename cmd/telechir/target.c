@@ -95,8 +95,9 @@ static int list_one(cli *c, const tci_json_member *m)
     if (cli_target_of_json(&m->value, &t, &c->err) < 0)
         return tc_err_wrap(&c->err, "target '%.*s'", TC_STR_ARG(m->key));
     if (!c->is_json)
-        return cli_outf(c, "%-16.*s %.*s%s%.*s\n", TC_STR_ARG(m->key), TC_STR_ARG(t.form),
-                        t.device_id.len > 0 ? "  device " : "", TC_STR_ARG(t.device_id))
+        return cli_outf(c, "%-16.*s %.*s%s%.*s%s%.*s\n", TC_STR_ARG(m->key), TC_STR_ARG(t.form),
+                        t.device_id.len > 0 ? "  device " : "", TC_STR_ARG(t.device_id),
+                        t.host.len > 0 ? "  at " : "", TC_STR_ARG(t.host))
                    ? 0
                    : c->err.code;
     tci_buf b;
@@ -145,6 +146,7 @@ static int target_show(cli *c)
         tc_str text;
     } lines[] = {
         {"form", t.form},
+        {"Host", t.host},
         {"device id", t.device_id},
         {"credential file", t.credential_file},
         {"CA file", t.ca_file},

@@ -20,9 +20,12 @@ typedef struct view {
 
 static int connect_device(cli *c, const cli_target *t, tc_device **ret)
 {
-    tc_http_options http = cli_target_http(t);
-    tc_device_options options = {.size = sizeof options, .expected_device_id = t->device_id};
-    return tc_device_connect_http(cli_runtime(c), c->ctx, &http, &options, ret, &c->err);
+    cli_link link;
+    int rc = cli_target_link(c, t, &link, &c->err);
+    if (rc < 0)
+        return rc;
+    tc_device_options options = {.size = sizeof options, .expected_device_id = link.device_id};
+    return tc_device_connect_http(cli_runtime(c), c->ctx, &link.http, &options, ret, &c->err);
 }
 
 static const char *egress_name(tc_egress_mode m)
@@ -72,7 +75,7 @@ static bool show(cli *c, const view *v)
         is_fine = cli_outf(c, "host key: %.*s (%.*s), trusted as '%.*s'\n",
                            TC_STR_ARG(v->keys.items[i].fingerprint),
                            TC_STR_ARG(v->keys.items[i].type), TC_STR_ARG(v->keys.items[i].alias));
-    is_fine = is_fine && show_daemon(c, v);
+    is_fine = is_fine && line(c, "Host", v->target.host) && show_daemon(c, v);
     is_fine = is_fine && line(c, "user", f->user) && line(c, "folder", tc_env_cwd(v->env)) &&
               cli_outf(c, "system: %.*s %.*s, kernel %.*s, %.*s\n", TC_STR_ARG(f->os),
                        TC_STR_ARG(f->os_version), TC_STR_ARG(f->kernel), TC_STR_ARG(f->machine)) &&
@@ -181,6 +184,7 @@ static bool show_json(cli *c, const view *v)
     tci_buf_append_byte(&j, '{');
     cli_json_str(&j, &first, "target", tci_str(v->name));
     cli_json_str(&j, &first, "provider", tc_env_provider(v->env));
+    put_text(&j, &first, "host", v->target.host);
     cli_json_str(&j, &first, "working_directory", tc_env_cwd(v->env));
     cli_json_bool(&j, &first, "commands", tc_env_can_exec(v->env));
     put_text(&j, &first, "user", v->facts.user);

@@ -2,8 +2,11 @@
  *
  * What the text of a target means. Leaves saving to target_store.c and connecting to env.c. The main
  * thread. Invariant: no credential is ever taken from the text. */
+#include "host.h"
 #include "target.h"
 
+#include "base/plain.h"
+#include "base/utf8.h"
 #include "net/url.h"
 #include "plat/file.h"
 
@@ -51,13 +54,6 @@ static int check_url(tc_str form, tc_err *err)
     return tc_err_hint(err, "write http://HOST:PORT or https://HOST, without a path");
 }
 
-static int not_yet(tc_err *err)
-{
-    tc_err_set(err, TC_E_INVALID, "'host:' targets are not available in this version");
-    return tc_err_hint(err, "use ssh:[USER@]HOST[:PORT], or run telechird there with "
-                            "TELECHIRD_TRANSPORT=http and use its https:// address");
-}
-
 static bool is_http(tc_str s)
 {
     return tci_str_starts(s, TC_STR("http://")) || tci_str_starts(s, TC_STR("https://"));
@@ -71,6 +67,8 @@ static int apply_options(cli *c, cli_target *t, tc_err *err)
         t->device_id = device_id;
     if (alias.len > 0)
         t->host_key_alias = alias;
+    if (cli_value(c, "host") != NULL && host_url_of(c, cli_value(c, "host"), &t->host, err) < 0)
+        return err->code;
     const struct {
         const char *option;
         tc_str *path;
@@ -117,12 +115,18 @@ int cli_target_ssh(const cli_target *t, tc_ssh_target *ret, tc_err *err)
 /* An option that means nothing for this kind of target was meant for another one. */
 static int check_options(const cli_target *t, tc_err *err)
 {
-    enum { LOCAL = 1 << CLI_TARGET_LOCAL, HTTP = 1 << CLI_TARGET_HTTP, SSH = 1 << CLI_TARGET_SSH };
+    enum {
+        LOCAL = 1 << CLI_TARGET_LOCAL,
+        HTTP = 1 << CLI_TARGET_HTTP,
+        SSH = 1 << CLI_TARGET_SSH,
+        HOST = 1 << CLI_TARGET_HOST
+    };
     const struct {
         const char *option;
         bool is_given;
         unsigned kinds;
-    } all[] = {{"device-id", t->device_id.len > 0, HTTP},
+    } all[] = {{"device-id", t->device_id.len > 0, HTTP | HOST},
+               {"host", t->host.len > 0, HOST},
                {"credential-file", t->credential_file.len > 0, HTTP},
                {"ca-file", t->ca_file.len > 0, HTTP},
                {"insecure", t->is_insecure, HTTP},
@@ -164,17 +168,41 @@ static int check_ssh(const cli_target *t, tc_err *err)
     return err->code;
 }
 
-static int check_target(const cli_target *t, tc_err *err)
+/* The name of a device, or its id; and which Host is meant stays the same from here on. */
+static int check_host(cli *c, cli_target *t, tc_err *err)
+{
+    enum { NAME_MAX_BYTES = 256 };
+    host_at at;
+    tc_str name = cli_target_device(t);
+    bool is_fine = name.len > 0 && name.len <= NAME_MAX_BYTES && tci_utf8_is_valid(name);
+    for (size_t i = 0, len = 0; is_fine && i < name.len; i += len)
+        is_fine = !tci_plain_is_control(tci_utf8_decode(tci_str_sub(name, i, SIZE_MAX), &len));
+    if (!is_fine) {
+        (void)tc_err_set(err, TC_E_INVALID, "not a target: 'host:' and no device's name");
+        return tc_err_hint(err, "write host:NAME; `telechir devices` shows those of the Host");
+    }
+    if (t->host.len > 0)
+        return 0;
+    int rc = host_saved_find(c, NULL, &at, err);
+    if (rc == 0)
+        t->host = at.url;
+    return rc;
+}
+
+static int check_target(cli *c, cli_target *t, tc_err *err)
 {
     int rc = 0;
     if (t->kind == CLI_TARGET_HTTP)
         rc = check_http(t, err);
     else if (t->kind == CLI_TARGET_SSH)
         rc = check_ssh(t, err);
+    else if (t->kind == CLI_TARGET_HOST)
+        rc = check_host(c, t, err);
     return rc == 0 ? check_options(t, err) : rc;
 }
 
-#define FORMS "forms: local, ssh:[USER@]HOST[:PORT], http://HOST:PORT, https://HOST[:PORT]"
+#define FORMS \
+    "forms: local, ssh:[USER@]HOST[:PORT], http://HOST:PORT, https://HOST[:PORT], host:NAME"
 
 /* A host as scp takes it, perhaps with a user. */
 static bool is_host(tc_str s)
@@ -238,9 +266,9 @@ static int no_target(tc_str form, tc_err *err)
 int cli_target_of_form(cli *c, tc_str form, cli_target *ret, tc_err *err)
 {
     cli_target t = {.form = form};
-    if (tci_str_starts(form, TC_STR("host:")))
-        return not_yet(err);
-    if (is_http(form)) {
+    if (tci_str_starts(form, TC_STR("host:"))) {
+        t.kind = CLI_TARGET_HOST;
+    } else if (is_http(form)) {
         t.kind = CLI_TARGET_HTTP;
         if (tci_str_ends(form, TC_STR("/")))
             t.form = tci_str_sub(form, 0, form.len - 1);
@@ -251,7 +279,7 @@ int cli_target_of_form(cli *c, tc_str form, cli_target *ret, tc_err *err)
     }
     int rc = apply_options(c, &t, err);
     if (rc == 0)
-        rc = check_target(&t, err);
+        rc = check_target(c, &t, err);
     if (rc == 0)
         *ret = t;
     return rc;
@@ -296,7 +324,7 @@ int cli_target_resolve(cli *c, tc_str text, cli_target *ret, tc_err *err)
     if (rc == 0)
         rc = apply_options(c, &t, err);
     if (rc == 0)
-        rc = check_target(&t, err);
+        rc = check_target(c, &t, err);
     if (rc == 0)
         *ret = t;
     return rc;

@@ -135,7 +135,8 @@ static const struct {
              {"known_hosts", offsetof(cli_target, known_hosts)},
              {"host_key_alias", offsetof(cli_target, host_key_alias)},
              {"identity", offsetof(cli_target, identity)},
-             {"ssh_config", offsetof(cli_target, ssh_config)}},
+             {"ssh_config", offsetof(cli_target, ssh_config)},
+             {"host", offsetof(cli_target, host)}},
   flags[] = {{"insecure", offsetof(cli_target, is_insecure)},
              {"allow_plaintext_private_link", offsetof(cli_target, is_plaintext_allowed)},
              {"login_shell", offsetof(cli_target, is_login_shell)}};
@@ -161,6 +162,8 @@ int cli_target_of_json(const tci_json *v, cli_target *ret, tc_err *err)
         t.kind = CLI_TARGET_LOCAL;
     else if (tci_str_starts(t.form, TC_STR("ssh:")))
         t.kind = CLI_TARGET_SSH;
+    else if (tci_str_starts(t.form, TC_STR("host:")))
+        t.kind = CLI_TARGET_HOST;
     for (size_t i = 0; i < TCI_ARRAY_LEN(texts); i++)
         text_member(v, texts[i].key, text_at(&t, i));
     for (size_t i = 0; i < TCI_ARRAY_LEN(flags); i++)

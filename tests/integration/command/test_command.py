@@ -1018,10 +1018,11 @@ def test_target_forms_that_are_refused(p):
     p.fails(2, "target", "add", "x", "https://host")
     p.fails(2, "target", "add", "x", "http://192.0.2.1:80", *link)
     p.fails(2, "target", "add", "local", "local")
-    r = p.fails(2, "target", "add", "x", "host:laptop")
-    assert "not available" in r.err and len(r.err.splitlines()) > 1
-    p.fails(2, "ls", "--on", "host:laptop")
-    p.fails(2, "cp", "host:laptop:/f", "x")
+    r = p.fails(3, "target", "add", "x", "host:laptop")  # nobody has signed in to a Host
+    assert "telechir host login" in r.err
+    p.fails(3, "ls", "--on", "host:laptop")
+    p.fails(3, "cp", "host:laptop:/f", "x")
+    p.fails(2, "ls", "--on", "host:")
     p.fails(2, "target", "add", "x", "local", "--identity", "f")
     p.fails(2, "target", "add", "x", "https://host", *link, "--known-hosts", "f")
     assert not (p.base / "config/telechir/targets.json").exists()
