@@ -3,12 +3,13 @@
 """Run every test of the built trees and sum them up: run_tests.py [--jobs N] [--full]
 
 build/san holds the unit tests, corpora and everything that CTest knows, build/tsan the same for loop and
-pool, build/release the programs that the released clients drive. The last line is the sum:
+pool, build/release the programs that the released clients and a browser drive. The last line is the sum:
 "N passed, N failed, N skipped". Exit 1 when one failed, and in CI when one that CI must run was skipped.
 """
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -108,6 +109,12 @@ def main():
         if os.environ.get("CI"):
             total.add(0, 1, 0)
             total.bad.append("interop/released client (must run in CI)")
+    node = shutil.which("node")
+    if node is not None:
+        run_program("browser", [node, "tests/browser/run.mjs"], total, 600)
+    else:
+        total.add(0, 0, 1)
+        total.why_skipped.append("browser: skipped: no node")
     for line in total.why_skipped:
         print(line)
     for name in total.bad:
