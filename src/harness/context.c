@@ -117,13 +117,16 @@ static int add_calls(tci_context *c, tci_message *m, tc_str content, tc_err *err
     return 0;
 }
 
-/* One message an entry contributes; those that never reach a model are left out. */
-static int add_message(tci_context *c, tci_context_entry *e, tc_str json, tc_err *err)
+/* One message an entry contributes, at s; those that never reach a model are left out. */
+static int add_message(tci_context *c, tci_context_entry *e, tci_parts *s, tc_err *err)
 {
     tc_str key, value, role = {NULL, 0}, stop = {NULL, 0}, content = {NULL, 0}, id = {NULL, 0};
-    tci_parts members;
-    if (!tci_part_object(json, &members))
+    const char *from = s->at;
+    tci_parts members = *s;
+    if (!tci_part_enter(&members, '{')) {
+        (void)tci_part_skip(s); /* no message */
         return 0;
+    }
     while (tci_part_member(&members, &key, &value)) {
         if (tci_str_eq(key, TC_STR("role")))
             role = value;
@@ -134,6 +137,10 @@ static int add_message(tci_context *c, tci_context_entry *e, tc_str json, tc_err
         else if (tci_str_eq(key, TC_STR("toolCallId")))
             id = value;
     }
+    const char *to = tci_part_leave(&members, '}');
+    tc_str json = to != NULL ? tci_str_of(from, (size_t)(to - from)) : tci_part_skip(s);
+    if (to != NULL)
+        *s = members;
     tci_message m = {.json = json, .tokens = TCI_TOKENS_UNKNOWN, .role = (uint8_t)role_of(role)};
     if (m.role == TC_ROLE_ASSISTANT) {
         if (is_excluded(stop))
@@ -151,18 +158,23 @@ static int add_message(tci_context *c, tci_context_entry *e, tc_str json, tc_err
     return 0;
 }
 
-static int contribute(tci_context *c, tci_context_entry *e, tc_str messages, tc_err *err)
+/* The messages of an array, the value of a member of object. */
+static int contribute(tci_context *c, tci_context_entry *e, tc_str object, tc_str key, tc_err *err)
 {
-    tci_parts items;
-    tc_str item;
-    e->first_message = (uint32_t)c->nmessages;
-    e->nmessages = 0;
-    if (!tci_part_array(messages, &items))
+    tci_parts s;
+    size_t len = 1; /* a bracket, and each message with a comma or a bracket behind it */
+    if (!tci_part_find(object, key, &s) || !tci_part_enter(&s, '['))
         return 0;
-    while (tci_part_item(&items, &item)) {
-        if (add_message(c, e, item, err) < 0)
+    const char *from = s.at - 1, *before = from;
+    while (tci_part_next(&s) && s.at != before) {
+        before = s.at;
+        if (add_message(c, e, &s, err) < 0)
             return err->code;
     }
+    for (uint32_t i = 0; i < e->nmessages; i++)
+        len += c->messages[e->first_message + i].json.len + 1;
+    const char *to = tci_part_leave(&s, ']');
+    e->is_whole = e->nmessages > 0 && to == from + len;
     return 0;
 }
 
@@ -417,12 +429,16 @@ static int add_active(tci_context *c, size_t index, const edit *edits, size_t ne
 {
     tci_context_entry *e = &c->entries[index];
     const edit *changed = find_edit(edits, nedits, e->id);
-    tc_str messages = {NULL, 0};
-    if (changed == NULL)
-        messages = e->has_model ? tci_part_get(e->json, TC_STR("model")) : messages;
-    else if (tci_part_is_str(tci_part_get(changed->json, TC_STR("action")), TC_STR("replace")))
-        messages = tci_part_get(changed->json, TC_STR("messages"));
-    if (contribute(c, e, messages, err) < 0 || ROOM(c, active, err) < 0)
+    int rc = 0;
+    e->first_message = (uint32_t)c->nmessages;
+    e->nmessages = 0;
+    e->is_whole = false;
+    if (changed == NULL && e->has_model)
+        rc = contribute(c, e, e->json, TC_STR("model"), err);
+    else if (changed != NULL &&
+             tci_part_is_str(tci_part_get(changed->json, TC_STR("action")), TC_STR("replace")))
+        rc = contribute(c, e, changed->json, TC_STR("messages"), err);
+    if (rc < 0 || ROOM(c, active, err) < 0)
         return err->code;
     c->active[c->nactive++] = (uint32_t)index;
     decide_baseline(c, e, changed != NULL);
@@ -462,10 +478,8 @@ static bool is_edited(const tci_context *c, uint64_t id)
            bsearch(&id, c->edited, c->nedited, sizeof *c->edited, compare_ids) != NULL;
 }
 
-static int take_entries(tci_context *c, const tci_entry *entries, size_t nentries,
-                        bool *ret_is_plain, tc_err *err)
+int tci_context_add(tci_context *c, const tci_entry *entries, size_t nentries, tc_err *err)
 {
-    *ret_is_plain = true;
     for (size_t i = 0; i < nentries; i++) {
         const tci_entry *e = &entries[i];
         tci_context_entry kept = {.json = e->json,
@@ -475,7 +489,7 @@ static int take_entries(tci_context *c, const tci_entry *entries, size_t nentrie
                                   .has_model = e->has_model,
                                   .has_edits = e->has_edits};
         if (e->has_edits || e->head != 0 || is_edited(c, e->id))
-            *ret_is_plain = false;
+            c->is_changed = true;
         if (ROOM(c, entries, err) < 0)
             return err->code;
         c->entries[c->nentries++] = kept;
@@ -484,12 +498,24 @@ static int take_entries(tci_context *c, const tci_entry *entries, size_t nentrie
     return 0;
 }
 
-int tci_context_fill(tci_context *c, const tci_entry *entries, size_t nentries, tc_err *err)
+int tci_context_settle(tci_context *c, tc_err *err)
 {
-    bool is_plain;
-    if (take_entries(c, entries, nentries, &is_plain, err) < 0)
-        return err->code;
-    return derive(c, err);
+    size_t from = c->nderived;
+    if (from == 0 || c->is_changed) {
+        if (derive(c, err) < 0)
+            return err->code;
+    } else {
+        for (size_t i = from; i < c->nentries; i++) {
+            if (add_active(c, i, NULL, 0, err) < 0)
+                return err->code;
+        }
+        if (order_open(c, err) < 0)
+            return err->code;
+        find_lead(c);
+    }
+    c->nderived = c->nentries;
+    c->is_changed = false;
+    return 0;
 }
 
 int tci_context_of(uint64_t conversation, uint64_t head_id, const tci_entry *entries,
@@ -498,7 +524,7 @@ int tci_context_of(uint64_t conversation, uint64_t head_id, const tci_entry *ent
     tci_context *c = new_context(conversation, head_id);
     if (c == NULL)
         return tci_err_no_memory(err);
-    if (tci_context_fill(c, entries, nentries, err) < 0) {
+    if (tci_context_extend(c, entries, nentries, err) < 0) {
         tci_context_free(c);
         return err->code;
     }
@@ -508,20 +534,8 @@ int tci_context_of(uint64_t conversation, uint64_t head_id, const tci_entry *ent
 
 int tci_context_extend(tci_context *c, const tci_entry *entries, size_t nentries, tc_err *err)
 {
-    bool is_plain;
-    size_t from = c->nentries;
-    if (take_entries(c, entries, nentries, &is_plain, err) < 0)
-        return err->code;
-    if (!is_plain)
-        return derive(c, err);
-    for (size_t i = from; i < c->nentries; i++) {
-        if (add_active(c, i, NULL, 0, err) < 0)
-            return err->code;
-    }
-    if (order_open(c, err) < 0)
-        return err->code;
-    find_lead(c);
-    return 0;
+    int rc = tci_context_add(c, entries, nentries, err);
+    return rc < 0 ? rc : tci_context_settle(c, err);
 }
 
 /* ---- reading ---- */

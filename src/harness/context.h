@@ -8,6 +8,7 @@
 
 #include "harness/harness_int.h"
 #include <stdatomic.h>
+#include <telechir/agent.h>
 #include <telechir/model.h>
 
 #define TCI_TOKENS_UNKNOWN UINT32_MAX
@@ -34,6 +35,7 @@ typedef struct tci_context_entry {
     uint64_t id, head;
     uint32_t first_message, nmessages;
     bool has_model, has_edits;
+    bool is_whole; /* the messages are a whole array, nothing but commas between them */
 } tci_context_entry;
 
 /* The texts of a context. Counted: a question that is under way reads them while the context grows. */
@@ -70,7 +72,9 @@ typedef struct tci_context {
     uint64_t *edited; /* ids, ascending */
     size_t nedited;
     size_t open_from, settled_ordered, settled_synthesized;
-    void *extra; /* what others worked out of it (prompt.c); freed with it */
+    size_t nderived; /* entries that are in the messages; 0: none yet */
+    bool is_changed; /* by an edit or a marker among those that are not */
+    void *extra;     /* what others worked out of it (prompt.c); freed with it */
     void (*free_extra)(void *extra);
     int64_t baseline; /* index into messages; -1: none; -2: not decided yet */
 } tci_context;
@@ -85,12 +89,14 @@ void tci_context_release(tc_harness *h, tci_context *c);
 /* From records instead, oldest first, whose texts live as long. For tests and views. */
 int tci_context_of(uint64_t conversation, uint64_t head_id, const tci_entry *entries,
                    size_t nentries, tci_context **ret_context, tc_err *err) TC_CHECKED;
-/* The same in two steps: an empty one (nentries 0 above), whose arena the entries may use. */
-int tci_context_fill(tci_context *c, const tci_entry *entries, size_t nentries,
-                     tc_err *err) TC_CHECKED;
 /* Add what came after the tail, under the same head marker. After a failure: free it. */
 int tci_context_extend(tci_context *c, const tci_entry *entries, size_t nentries,
                        tc_err *err) TC_CHECKED;
+/* The same in two steps, the first as often as there are pieces; until the second the context is not one.
+ * A new one is an empty one (nentries 0 above). The entries' texts may lie in its own arena. */
+int tci_context_add(tci_context *c, const tci_entry *entries, size_t nentries,
+                    tc_err *err) TC_CHECKED;
+int tci_context_settle(tci_context *c, tc_err *err) TC_CHECKED;
 void tci_context_free(tci_context *c);
 
 /* Message i of a request, the leading system message first. */
@@ -98,6 +104,9 @@ const tci_message *tci_context_message(const tci_context *c, size_t i);
 /* The messages of a request, a list in r. Their texts live until *ret_texts is given back. */
 int tci_context_messages(const tci_context *c, tc_result *r, const tc_message **ret_messages,
                          size_t *ret_nmessages, tci_texts **ret_texts, tc_err *err) TC_CHECKED;
+/* The context as hosts see it. The lists are in r; the texts are not copied, r keeps them alive. */
+int tci_context_view(const tci_context *c, tc_result *r, tc_context_view *ret,
+                     tc_err *err) TC_CHECKED;
 /* Whether a call of this id was made in the messages of the context. */
 bool tci_context_has_call(const tci_context *c, tc_str id);
 

@@ -6,7 +6,7 @@
 #include "harness/conversation.h"
 #include "plat/clock.h"
 
-enum { PAGE = 500, KEPT_MAX = 64 };
+enum { PAGE = 1000, KEPT_MAX = 64 };
 
 typedef struct bounds {
     uint64_t head_id, from; /* from: the head of the marker; 0: the beginning */
@@ -53,49 +53,9 @@ static int read_bounds(tci_run *run, uint64_t conversation, uint64_t at, bounds 
     return rc;
 }
 
-/* The entry with its texts in arena a instead of where they lie. */
-static int keep(tci_entry *e, tci_arena *a, tc_err *err)
-{
-    tc_str json;
-    if (tci_arena_dup(a, e->json, &json, err) < 0)
-        return err->code;
-    uintptr_t from = (uintptr_t)e->json.ptr, kind = (uintptr_t)e->kind.ptr;
-    if (kind >= from && kind <= from + e->json.len)
-        e->kind.ptr = json.ptr + (kind - from);
-    else if (tci_arena_dup(a, e->kind, &e->kind, err) < 0)
-        return err->code;
-    e->json = json;
-    return 0;
-}
-
-/* Entries to be gathered, oldest first; the caller frees items. */
-typedef struct gathered {
-    tci_entry *items;
-    size_t n, cap;
-} gathered;
-
-static int gather(gathered *g, const tci_entry *items, size_t count, tci_arena *a, tc_err *err)
-{
-    if (g->n + count > g->cap) {
-        size_t cap = (g->n + count) * 2;
-        tci_entry *more = tci_mem_resize(g->items, cap * sizeof *more);
-        if (more == NULL)
-            return tci_err_no_memory(err);
-        g->items = more;
-        g->cap = cap;
-    }
-    for (size_t i = 0; i < count; i++) {
-        g->items[g->n] = items[i];
-        if (keep(&g->items[g->n++], a, err) < 0)
-            return err->code;
-    }
-    return 0;
-}
-
-/* Entries [min, max], their texts in arena a. What the storage needs besides them is dropped page by
+/* Entries [min, max] into the context. What the storage needs besides their texts is dropped page by
  * page. */
-static int scan(tci_run *run, uint64_t conversation, uint64_t min, uint64_t max, tci_arena *a,
-                gathered *g, tc_err *err)
+static int scan(tci_run *run, uint64_t min, uint64_t max, tci_context *c, tc_err *err)
 {
     tc_page page = {.order = TC_ORDER_ASCENDING, .limit = PAGE};
     tci_arena scratch;
@@ -105,13 +65,13 @@ static int scan(tci_run *run, uint64_t conversation, uint64_t min, uint64_t max,
         tci_entry *items;
         size_t count = 0;
         tci_arena_clear(&scratch);
-        rc = tci_durable_scan_entries(run->s, conversation, min, max, &page, &scratch, &items,
-                                      &count, &page.cursor, err);
+        rc = tci_durable_read_entries(run->s, c->conversation, min, max, &page, &scratch,
+                                      &c->texts->arena, &items, &count, &page.cursor, err);
         if (rc == 0)
-            rc = gather(g, items, count, a, err);
+            rc = tci_context_add(c, items, count, err);
     } while (rc == 0 && page.cursor.after != 0);
     tci_arena_done(&scratch);
-    return rc;
+    return rc < 0 ? rc : tci_context_settle(c, err);
 }
 
 /* ---- the cache ---- */
@@ -209,15 +169,9 @@ static int read_new(tci_run *run, uint64_t conversation, const bounds *b, tci_co
     tci_context *c;
     if (tci_context_of(conversation, b->head_id, NULL, 0, &c, err) < 0)
         return err->code;
-    gathered g = {NULL, 0, 0};
-    int rc =
-        b->tail == 0 ? 0 : scan(run, conversation, b->from, b->tail, &c->texts->arena, &g, err);
-    if (rc == 0)
-        rc = tci_context_fill(c, g.items, g.n, err);
-    tci_mem_free(g.items);
-    if (rc < 0) {
+    if (b->tail != 0 && scan(run, b->from, b->tail, c, err) < 0) {
         tci_context_free(c);
-        return rc;
+        return err->code;
     }
     *ret = c;
     return 0;
@@ -235,16 +189,9 @@ int tci_context_read(tc_harness *h, uint64_t conversation, uint64_t at, tci_cont
         tci_context_release(h, c);
         return read_new(run, conversation, &b, ret_context, err);
     }
-    if (c->tail < b.tail) {
-        gathered g = {NULL, 0, 0};
-        int rc = scan(run, conversation, c->tail + 1, b.tail, &c->texts->arena, &g, err);
-        if (rc == 0)
-            rc = tci_context_extend(c, g.items, g.n, err);
-        tci_mem_free(g.items);
-        if (rc < 0) {
-            tci_context_free(c);
-            return rc;
-        }
+    if (c->tail < b.tail && scan(run, c->tail + 1, b.tail, c, err) < 0) {
+        tci_context_free(c);
+        return err->code;
     }
     *ret_context = c;
     return 0;

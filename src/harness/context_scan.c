@@ -12,12 +12,37 @@ static const char *skip_blank(const char *at, const char *end)
     return at;
 }
 
+/* The next quote; NULL when there is none. Keys and short values end in the first bytes, where a call would
+ * cost more than it finds. */
+static inline const char *find_quote(const char *at, const char *end)
+{
+    enum { STEP = 16 };
+    typedef unsigned char bytes __attribute__((vector_size(STEP)));
+    typedef uint64_t words __attribute__((vector_size(STEP)));
+    if (end - at >= STEP) {
+        bytes v;
+        memcpy(&v, at, sizeof v);
+        words w = (words)(bytes)(v == '"');
+        uint64_t low = w[0], high = w[1];
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+        low = __builtin_bswap64(low);
+        high = __builtin_bswap64(high);
+#endif
+        if (low != 0)
+            return at + (size_t)__builtin_ctzll(low) / 8;
+        if (high != 0)
+            return at + 8 + (size_t)__builtin_ctzll(high) / 8;
+        at += STEP;
+    }
+    return memchr(at, '"', (size_t)(end - at));
+}
+
 /* at is after the opening quote; the result is after the closing one, or end. */
-static const char *skip_string(const char *at, const char *end)
+static inline const char *skip_string(const char *at, const char *end)
 {
     const char *start = at;
     while (at < end) {
-        const char *quote = memchr(at, '"', (size_t)(end - at));
+        const char *quote = find_quote(at, end);
         if (quote == NULL)
             return end;
         const char *back = quote;
@@ -55,8 +80,7 @@ static const char *skip_value(const char *at, const char *end)
         return skip_string(at + 1, end);
     if (*at == '{' || *at == '[')
         return skip_nested(at, end);
-    while (at < end && *at != ',' && *at != '}' && *at != ']' && *at != ' ' && *at != '\n' &&
-           *at != '\r' && *at != '\t')
+    while (at < end && (unsigned char)*at > ' ' && *at != ',' && *at != '}' && *at != ']')
         at++;
     return at;
 }
@@ -82,19 +106,53 @@ bool tci_part_array(tc_str text, tci_parts *ret)
     return enter(text, '[', ret);
 }
 
+/* at is behind a value: to behind a comma after it. */
+static const char *skip_comma(const char *at, const char *end)
+{
+    at = skip_blank(at, end);
+    return at < end && *at == ',' ? at + 1 : at;
+}
+
 /* The value at s, and the position behind it and a comma. */
 static tc_str take_value(tci_parts *s)
 {
     const char *from = skip_blank(s->at, s->end);
     const char *to = skip_value(from, s->end);
-    const char *at = skip_blank(to, s->end);
-    if (at < s->end && *at == ',')
-        at++;
-    s->at = at;
+    s->at = skip_comma(to, s->end);
     return tci_str_of(from, (size_t)(to - from));
 }
 
-bool tci_part_member(tci_parts *s, tc_str *ret_key, tc_str *ret_value)
+bool tci_part_enter(tci_parts *s, char opener)
+{
+    const char *at = skip_blank(s->at, s->end);
+    if (at == s->end || *at != opener)
+        return false;
+    s->at = at + 1;
+    return true;
+}
+
+bool tci_part_next(tci_parts *s)
+{
+    s->at = skip_blank(s->at, s->end);
+    return s->at < s->end && *s->at != ']';
+}
+
+const char *tci_part_leave(tci_parts *s, char closer)
+{
+    const char *at = skip_blank(s->at, s->end);
+    if (at == s->end || *at != closer)
+        return NULL;
+    s->at = skip_comma(at + 1, s->end);
+    return at + 1;
+}
+
+tc_str tci_part_skip(tci_parts *s)
+{
+    return take_value(s);
+}
+
+/* The next key as written; s is then before its value. */
+static bool take_key(tci_parts *s, tc_str *ret_key)
 {
     const char *at = skip_blank(s->at, s->end);
     if (at >= s->end || *at != '"')
@@ -106,6 +164,13 @@ bool tci_part_member(tci_parts *s, tc_str *ret_key, tc_str *ret_value)
         return false;
     s->at = at + 1;
     *ret_key = tci_str_of(key, (size_t)(after - key) - 1);
+    return true;
+}
+
+bool tci_part_member(tci_parts *s, tc_str *ret_key, tc_str *ret_value)
+{
+    if (!take_key(s, ret_key))
+        return false;
     *ret_value = take_value(s);
     return ret_value->len > 0;
 }
@@ -147,17 +212,27 @@ static bool raw_is(tc_str raw, tc_str plain)
     return raw.len > plain.len && memchr(raw.ptr, '\\', raw.len) != NULL && escaped_is(raw, plain);
 }
 
+bool tci_part_find(tc_str object, tc_str key, tci_parts *ret)
+{
+    tci_parts s;
+    tc_str k;
+    if (!tci_part_object(object, &s))
+        return false;
+    while (take_key(&s, &k)) {
+        if (raw_is(k, key)) {
+            *ret = s;
+            return true;
+        }
+        if (take_value(&s).len == 0)
+            return false;
+    }
+    return false;
+}
+
 tc_str tci_part_get(tc_str object, tc_str key)
 {
     tci_parts s;
-    tc_str k, v, found = {NULL, 0};
-    if (!tci_part_object(object, &s))
-        return found;
-    while (tci_part_member(&s, &k, &v)) {
-        if (raw_is(k, key))
-            return v;
-    }
-    return found;
+    return tci_part_find(object, key, &s) ? take_value(&s) : (tc_str){NULL, 0};
 }
 
 bool tci_part_is_str(tc_str text, tc_str s)

@@ -389,55 +389,13 @@ int tc_conversation_agent(struct tc_harness *h, const tc_call *call, uint64_t id
 
 /* ---- the context ---- */
 
-static int copy_entry(const tci_context *c, const tci_context_entry *e, tc_result *r,
-                      tc_str *ret_entry, tc_str *ret_contribution, tc_err *err)
-{
-    tci_buf b;
-    if (tc_result_dup(r, e->json, ret_entry, err) < 0)
-        return err->code;
-    tci_buf_init(&b, TCI_BUF_MAX);
-    tci_buf_append_byte(&b, '[');
-    for (uint32_t i = 0; i < e->nmessages; i++) {
-        if (i > 0)
-            tci_buf_append_byte(&b, ',');
-        tci_buf_append_str(&b, c->messages[e->first_message + i].json);
-    }
-    tci_buf_append_byte(&b, ']');
-    return tci_result_take(r, &b, ret_contribution, err);
-}
-
-static int copy_context(const tci_context *c, tc_result *r, tc_context_view *ret, tc_err *err)
-{
-    tci_arena *a = tci_result_arena(r);
-    tc_str *entries = tci_arena_items(a, tc_str, c->nactive + 1);
-    tc_str *contributions = tci_arena_items(a, tc_str, c->nactive + 1);
-    tc_str *messages = tci_arena_items(a, tc_str, c->nordered + 1);
-    if (entries == NULL || contributions == NULL || messages == NULL)
-        return tci_arena_error(a, err);
-    for (size_t i = 0; i < c->nactive; i++) {
-        if (copy_entry(c, &c->entries[c->active[i]], r, &entries[i], &contributions[i], err) < 0)
-            return err->code;
-    }
-    for (size_t i = 0; i < c->nordered; i++) {
-        if (tc_result_dup(r, tci_context_message(c, i)->json, &messages[i], err) < 0)
-            return err->code;
-    }
-    *ret = (tc_context_view){.head = c->head_id,
-                             .entries = entries,
-                             .contributions = contributions,
-                             .nentries = c->nactive,
-                             .messages = messages,
-                             .nmessages = c->nordered};
-    return 0;
-}
-
 int tc_conversation_context(struct tc_harness *h, const tc_call *call, uint64_t id, uint64_t at,
                             tc_context_view *ret_view, tc_err *err)
 {
     tci_context *c;
     if (tci_context_read(h, id, at, &c, err) < 0)
         return err->code;
-    int rc = copy_context(c, call->result, ret_view, err);
+    int rc = tci_context_view(c, call->result, ret_view, err);
     tci_context_release(h, c);
     keep_contexts(tci_run_of(h));
     return rc;

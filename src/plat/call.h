@@ -30,10 +30,13 @@ bool tci_ctx_notify(tc_ctx *ctx, int fd);
 /* No more of it; fd may be closed after this. Only after tci_ctx_notify answered true. */
 void tci_ctx_unnotify(tc_ctx *ctx);
 
-/* One answer as it came: its text, and the tree read from it. Owned by a result once delivered. */
+/* One answer as it came: its text, and the tree read from it. Owned by a result once delivered. Or what
+ * somebody else counts: what and release, and no text. */
 typedef struct tci_held {
     struct tci_held *next;
     tci_arena arena;
+    void (*release)(void *what); /* NULL: nothing to release */
+    void *what;
     size_t len;
     char text[];
 } tci_held;
@@ -48,6 +51,9 @@ struct tc_result {
 };
 
 void tci_result_keep_own(tc_result *r, tci_held *h);
+/* r refers to what until it is cleared or freed: then release(what) is called, once. After a failure it
+ * is not. */
+int tci_result_refer(tc_result *r, void *what, void (*release)(void *what), tc_err *err) TC_CHECKED;
 
 /* The storage behind a result. */
 tci_arena *tci_result_arena(tc_result *r);

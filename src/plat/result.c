@@ -23,6 +23,8 @@ void tci_held_free(tci_held *h)
 {
     if (h == NULL)
         return;
+    if (h->release != NULL)
+        h->release(h->what);
     tci_arena_done(&h->arena);
     tci_free(h);
 }
@@ -110,6 +112,17 @@ void tci_result_keep_own(tc_result *r, tci_held *h)
 {
     h->next = r->held;
     r->held = h;
+}
+
+int tci_result_refer(tc_result *r, void *what, void (*release)(void *what), tc_err *err)
+{
+    tci_held *h = tci_held_new(0);
+    if (h == NULL)
+        return tci_err_no_memory(err);
+    h->release = release;
+    h->what = what;
+    tci_result_keep_own(r, h);
+    return 0;
 }
 
 const char *tc_outcome_name(tc_outcome outcome)

@@ -88,13 +88,21 @@ int tci_durable_scan_entries(tc_durable *s, uint64_t conversation, uint64_t min,
                              const tc_page *page, tci_arena *a, tci_entry **ret, size_t *ret_count,
                              tc_cursor *ret_next, tc_err *err)
 {
+    return tci_durable_read_entries(s, conversation, min, max, page, a, a, ret, ret_count, ret_next,
+                                    err);
+}
+
+int tci_durable_read_entries(tc_durable *s, uint64_t conversation, uint64_t min, uint64_t max,
+                             const tc_page *page, tci_arena *a, tci_arena *texts, tci_entry **ret,
+                             size_t *ret_count, tc_cursor *ret_next, tc_err *err)
+{
     tci_page p = tci_page_of(page);
     tci_cursor next = {0};
     int rc = tci_durable_enter(s, err);
     if (rc < 0)
         return rc;
-    rc =
-        tci_store_scan_entries(s->store, conversation, min, max, &p, a, ret, ret_count, &next, err);
+    rc = tci_store_read_entries(s->store, conversation, min, max, &p, a, texts, ret, ret_count,
+                                &next, err);
     rc = leave(s, rc, err);
     if (rc == 0)
         tci_cursor_back(next, ret_next);

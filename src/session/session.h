@@ -63,6 +63,10 @@ int tci_durable_scan_conversations(tc_durable *s, uint64_t owner_conversation, u
 int tci_durable_scan_entries(tc_durable *s, uint64_t conversation, uint64_t min, uint64_t max,
                              const tc_page *page, tci_arena *a, tci_entry **ret, size_t *ret_count,
                              tc_cursor *ret_next, tc_err *err) TC_CHECKED;
+/* The same, the texts in an arena of their own. */
+int tci_durable_read_entries(tc_durable *s, uint64_t conversation, uint64_t min, uint64_t max,
+                             const tc_page *page, tci_arena *a, tci_arena *texts, tci_entry **ret,
+                             size_t *ret_count, tc_cursor *ret_next, tc_err *err) TC_CHECKED;
 int tci_durable_scan_tasks(tc_durable *s, const tc_task_query *query, const tc_page *page,
                            tci_arena *a, tci_task **ret, size_t *ret_count, tc_cursor *ret_next,
                            tc_err *err) TC_CHECKED;

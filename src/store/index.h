@@ -152,8 +152,8 @@ int tci_index_scan_conversations(tci_index *ix, uint64_t owner_conversation_id,
                                  tci_conversation **ret, size_t *ret_count, tci_cursor *ret_next,
                                  tc_err *err) TC_CHECKED;
 int tci_index_scan_entries(tci_index *ix, uint64_t conversation_id, uint64_t min, uint64_t max,
-                           const tci_page *page, tci_arena *a, tci_entry **ret, size_t *ret_count,
-                           tci_cursor *ret_next, tc_err *err) TC_CHECKED;
+                           const tci_page *page, tci_arena *a, tci_arena *texts, tci_entry **ret,
+                           size_t *ret_count, tci_cursor *ret_next, tc_err *err) TC_CHECKED;
 int tci_index_scan_tasks(tci_index *ix, const tci_task_query *query, const tci_page *page,
                          tci_arena *a, tci_task **ret, size_t *ret_count, tci_cursor *ret_next,
                          tc_err *err) TC_CHECKED;

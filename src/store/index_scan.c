@@ -220,9 +220,15 @@ static int collect_visible(tci_index *ix, uint64_t conversation_id, uint64_t min
     return is_chain ? collect_chain(spans, nspans, p, err) : collect_spans(spans, nspans, p, err);
 }
 
+static bool is_within(tc_str part, tc_str text)
+{
+    return (uintptr_t)part.ptr >= (uintptr_t)text.ptr &&
+           (uintptr_t)part.ptr + part.len <= (uintptr_t)text.ptr + text.len;
+}
+
 int tci_index_scan_entries(tci_index *ix, uint64_t conversation_id, uint64_t min, uint64_t max,
-                           const tci_page *page, tci_arena *a, tci_entry **ret, size_t *ret_count,
-                           tci_cursor *ret_next, tc_err *err)
+                           const tci_page *page, tci_arena *a, tci_arena *texts, tci_entry **ret,
+                           size_t *ret_count, tci_cursor *ret_next, tc_err *err)
 {
     pager p = {.page = page, .a = a};
     if (max == 0)
@@ -240,9 +246,11 @@ int tci_index_scan_entries(tci_index *ix, uint64_t conversation_id, uint64_t min
     for (size_t i = 0; rc == 0 && i < p.count; i++) {
         const tci_ix_entry *r = tci_table_find(&ix->entries, p.ids[i]);
         tc_str text;
-        rc = tci_index_text(ix, &r->place, 0, direction_of(page), a, &text, err);
+        rc = tci_index_text(ix, &r->place, 0, direction_of(page), texts, &text, err);
         if (rc == 0)
             rc = tci_entry_parse(text, a, NULL, &out[i], err);
+        if (rc == 0 && texts != a && !is_within(out[i].kind, text))
+            rc = tci_arena_dup(texts, out[i].kind, &out[i].kind, err);
     }
     if (rc < 0)
         return rc;

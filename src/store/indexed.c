@@ -107,13 +107,13 @@ int tci_indexed_scan_conversations(tci_store *store, uint64_t owner_conversation
 }
 
 int tci_indexed_scan_entries(tci_store *store, uint64_t conversation_id, uint64_t min, uint64_t max,
-                             const tci_page *page, tci_arena *a, tci_entry **ret, size_t *ret_count,
-                             tci_cursor *ret_next, tc_err *err)
+                             const tci_page *page, tci_arena *a, tci_arena *texts, tci_entry **ret,
+                             size_t *ret_count, tci_cursor *ret_next, tc_err *err)
 {
     int rc = tci_indexed_usable(of(store), err);
     return rc < 0 ? rc
-                  : tci_index_scan_entries(&of(store)->ix, conversation_id, min, max, page, a, ret,
-                                           ret_count, ret_next, err);
+                  : tci_index_scan_entries(&of(store)->ix, conversation_id, min, max, page, a,
+                                           texts, ret, ret_count, ret_next, err);
 }
 
 int tci_indexed_scan_tasks(tci_store *store, const tci_task_query *query, const tci_page *page,

@@ -48,8 +48,8 @@ int tci_indexed_scan_conversations(tci_store *store, uint64_t owner_conversation
                                    tci_conversation **ret, size_t *ret_count, tci_cursor *ret_next,
                                    tc_err *err);
 int tci_indexed_scan_entries(tci_store *store, uint64_t conversation_id, uint64_t min, uint64_t max,
-                             const tci_page *page, tci_arena *a, tci_entry **ret, size_t *ret_count,
-                             tci_cursor *ret_next, tc_err *err);
+                             const tci_page *page, tci_arena *a, tci_arena *texts, tci_entry **ret,
+                             size_t *ret_count, tci_cursor *ret_next, tc_err *err);
 int tci_indexed_scan_tasks(tci_store *store, const tci_task_query *query, const tci_page *page,
                            tci_arena *a, tci_task **ret, size_t *ret_count, tci_cursor *ret_next,
                            tc_err *err);

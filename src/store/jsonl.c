@@ -21,6 +21,7 @@ static tci_jsonl *of(tci_store *store)
 void tci_jsonl_release(tci_jsonl *j)
 {
     tci_jsonl_files_done(j);
+    tci_jsonl_journal_done(&j->journal);
     tci_file_close(&j->main);
     tci_file_close(&j->folder);
     tci_index_done(&j->base.ix);
@@ -31,7 +32,7 @@ void tci_jsonl_release(tci_jsonl *j)
     tci_free(j);
 }
 
-static int sync_all(tci_jsonl *j, tc_err *err)
+int tci_jsonl_sync_all(tci_jsonl *j, tc_err *err)
 {
     int rc = tci_jsonl_sync_sidecars(j, err);
     if (rc == 0 && j->is_main_dirty)
@@ -47,9 +48,11 @@ static int jsonl_close(tci_store *store, tc_err *err)
     int rc = 0;
     if (!j->base.is_poisoned && !j->is_read_only) {
         if (j->is_full)
-            rc = sync_all(j, err);
-        if (rc == 0)
+            rc = tci_jsonl_sync_all(j, err);
+        if (rc == 0) {
+            tci_jsonl_journal_drop(j);
             tci_jsonl_reclaim(j, TCI_RECLAIM_ALL);
+        }
     }
     tci_jsonl_release(j);
     return rc;
@@ -76,6 +79,7 @@ tci_jsonl *tci_jsonl_new(const tci_store_options *options)
     tci_arena_init(&j->arena, 0);
     tci_buf_init(&j->marker, TCI_JSONL_LINE_MAX);
     tci_buf_init(&j->lines, TCI_JSONL_LINE_MAX);
+    tci_jsonl_journal_init(&j->journal);
     tci_list_init(&j->open);
     tci_list_init(&j->dirty);
     tci_list_init(&j->reclaim);
@@ -131,15 +135,32 @@ int tci_jsonl_open_folder(tci_jsonl *j, tc_str path, const tci_store_options *op
         return rc;
     unsigned flags = TCI_OPEN_READ | (j->is_read_only ? 0 : TCI_OPEN_WRITE | TCI_OPEN_APPEND);
     rc = tci_file_openat(j->folder, TC_STR(TCI_JSONL_MAIN), flags, 0, &j->main, err);
-    if (rc == TC_E_NOT_FOUND && !options->must_exist)
+    if (rc == TC_E_NOT_FOUND)
         rc = 0;
-    else if (rc == TC_E_NOT_FOUND)
-        (void)tc_err_set(err, rc, "there is no '" TCI_JSONL_MAIN "', and so no session, in it");
-    else if (rc == 0 && options->is_fresh)
-        rc = tc_err_set(err, TC_E_CONFLICT, "there is a session already");
     if (rc == 0)
         rc = list_folder(j, err);
+    bool was_needed;
+    if (rc == 0 && !j->is_read_only)
+        rc = tci_jsonl_journal_replay(j, &was_needed, err);
+    if (rc == 0 && options->must_exist && !tci_file_is_open(j->main))
+        rc = tc_err_set(err, TC_E_NOT_FOUND,
+                        "there is no '" TCI_JSONL_MAIN "', and so no session, in it");
+    if (rc == 0 && options->is_fresh && tci_file_is_open(j->main))
+        rc = tc_err_set(err, TC_E_CONFLICT, "there is a session already");
     return rc < 0 ? tc_err_wrap(err, "session '%.*s'", TC_STR_ARG(path)) : 0;
+}
+
+int tci_jsonl_is_cut(tc_str path, bool *ret, tc_err *err)
+{
+    tci_store_options options = {.is_read_only = true};
+    tci_jsonl *j = tci_jsonl_new(&options);
+    if (j == NULL)
+        return tci_err_no_memory(err);
+    int rc = tci_jsonl_open_folder(j, path, &options, err);
+    if (rc == 0)
+        rc = tci_jsonl_journal_replay(j, ret, err);
+    tci_jsonl_release(j);
+    return rc;
 }
 
 bool tci_jsonl_has_lost_main(const tci_jsonl *j, const tci_jsonl_opening *o)
@@ -249,7 +270,7 @@ static int sync_recent(tci_jsonl *j, const tci_jsonl_opening *o, tc_err *err)
         return rc;
     j->is_main_dirty = j->is_main_dirty || tci_jsonl_is_recent(&st);
     j->is_folder_dirty = j->is_main_dirty || !tci_list_is_empty(&j->dirty);
-    return sync_all(j, err);
+    return tci_jsonl_sync_all(j, err);
 }
 
 /* Cut the rests of commits that did not happen, and make sure that what is there stays. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A commit in JSON lines: everything is encoded first, then the sidecars are appended to, each once and in
- * the order they are first used, then (durability full) flushed in that order, then the marker is appended,
- * which is the commit, and flushed. Leaves the rules of a batch to the index. Runs on the store's
- * thread. Invariant: before the first append a failure has no effect; from then on it poisons the
+ * A commit in JSON lines: everything is encoded first, then (durability full) it is made safe in the journal,
+ * then the sidecars are appended to, each once and in the order they are first used, then the marker,
+ * which is the commit. Leaves the rules of a batch to the index. Runs on the store's
+ * thread. Invariant: before the first write a failure has no effect; from then on it poisons the
  * storage, and opening again finds out what has happened. */
 #include "store/jsonl_int.h"
 
@@ -254,24 +254,60 @@ static int append_marker(commit *c, tc_err *err)
     tc_str text = tci_buf_str(&j->marker);
     j->is_main_dirty = true;
     int rc = tci_file_write_all(j->main, text.ptr, text.len, err);
-    if (rc == 0 && c->is_synced)
-        rc = tci_file_sync_data(j->main, err);
-    if (rc < 0)
-        return rc;
-    j->main_size += text.len;
-    if (c->is_synced)
-        j->is_main_dirty = false;
-    return 0;
+    if (rc == 0)
+        j->main_size += text.len;
+    return rc;
+}
+
+/* What the commit appends, into the journal's next record. */
+static void note_all(commit *c)
+{
+    tc_str all = tci_buf_str(&c->j->lines);
+    for (size_t k = 0; k < c->nfiles; k++) {
+        const tci_jsonl_file *f = c->files[k];
+        size_t from = c->lines[f->first_line - 1].from, to = c->lines[f->last_line - 1].to;
+        tci_jsonl_journal_note(c->j, f, f->size, tci_str_of(all.ptr + from, to - from));
+    }
+    tci_jsonl_journal_note(c->j, NULL, c->j->main_size, tci_buf_str(&c->j->marker));
+}
+
+/* Too large for the journal: all that the marker speaks of and all before it is synced, then the marker. */
+static int write_large(commit *c, tc_err *err)
+{
+    tci_jsonl *j = c->j;
+    int rc = append_sidecars(c, err);
+    if (rc == 0)
+        rc = tci_jsonl_open_main(j, err);
+    if (rc == 0)
+        rc = tci_jsonl_sync_all(j, err);
+    if (rc == 0)
+        rc = append_marker(c, err);
+    if (rc == 0)
+        rc = tci_jsonl_sync_all(j, err);
+    if (rc == 0)
+        tci_jsonl_journal_restart(j);
+    return rc;
 }
 
 static int write_all(commit *c, tc_err *err)
 {
-    int rc = append_sidecars(c, err);
+    int rc = 0;
+    if (c->j->is_full)
+        note_all(c);
+    if (c->is_synced && !tci_jsonl_journal_fits(c->j))
+        return write_large(c, err);
+    if (c->is_synced)
+        rc = tci_jsonl_journal_flush(c->j, err);
+    if (rc < 0)
+        return rc;
+    rc = append_sidecars(c, err);
     if (rc == 0)
         rc = tci_jsonl_open_main(c->j, err);
-    if (rc == 0 && c->is_synced)
-        rc = tci_jsonl_sync_sidecars(c->j, err);
-    return rc < 0 ? rc : append_marker(c, err);
+    if (rc == 0)
+        rc = append_marker(c, err);
+    if (rc < 0 && c->is_synced)
+        tci_jsonl_journal_take_back(c->j);
+    return rc;
 }
 
 /* ---- afterwards ---- */

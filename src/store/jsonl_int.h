@@ -11,6 +11,9 @@
  * the rest of a commit that did not happen. Contents before the newest base of a document that keeps no
  * history, and sidecars of tasks that have ended, are obsolete: they may be there or not.
  *
+ * Beside them lies recent.journal (jsonl_journal.h), under durability full and only while the session is open,
+ * or after a crash.
+ *
  * A marker of a commit that was not synced (TCI_COMMIT_LAZY, under durability full) ends in a blank,
  * which readers of JSON do not see. After a power cut it may be there without its sidecars. Lazy
  * markers at the end of main.jsonl with records missing therefore have not happened, while a missing
@@ -21,6 +24,7 @@
 #include "base/list.h"
 #include "plat/file.h"
 #include "store/indexed.h"
+#include "store/jsonl_journal.h"
 
 #define TCI_JSONL_MAIN "main.jsonl"
 #define TCI_JSONL_RECLAIM ".reclaim"
@@ -34,7 +38,7 @@ enum {
 
 /* ---- sidecars (jsonl_files.c) ---- */
 
-typedef struct tci_jsonl_file {
+struct tci_jsonl_file {
     uint64_t id;
     bool is_task;
     bool is_there;                /* the file has been made */
@@ -46,14 +50,16 @@ typedef struct tci_jsonl_file {
     uint64_t size;                /* bytes */
     uint64_t live_from;           /* where what is needed begins; of a document without history */
     size_t first_line, last_line; /* of the commit at hand, one up */
-} tci_jsonl_file;
+};
 
-typedef struct tci_jsonl {
+struct tci_jsonl {
     tci_indexed base;
     tci_file folder, main; /* main is NONE until the first commit */
     uint64_t main_size;
     bool is_full, is_read_only;
-    bool is_main_dirty, is_folder_dirty;
+    bool is_main_dirty, is_folder_dirty; /* not synced in place */
+    bool must_sync_folder; /* before the journal speaks of what its entries lead to by now */
+    tci_jsonl_journal journal;
     tci_id_map files; /* tci_jsonl_file by tci_jsonl_key */
     tci_list open, dirty, reclaim;
     size_t nopen;
@@ -62,7 +68,7 @@ typedef struct tci_jsonl {
     char *window; /* part of main.jsonl */
     uint64_t window_at;
     size_t window_len;
-} tci_jsonl;
+};
 
 enum { TCI_JSONL_NAME_MAX = 48 };
 /* "doc-7.jsonl"; in name. */
@@ -84,6 +90,8 @@ void tci_jsonl_file_shut(tci_jsonl *j, tci_jsonl_file *f); /* close the descript
 void tci_jsonl_files_done(tci_jsonl *j);
 /* Sync what is dirty: sidecars, then the folder. */
 int tci_jsonl_sync_sidecars(tci_jsonl *j, tc_err *err) TC_CHECKED;
+/* Sync what is dirty: sidecars, the folder, main.jsonl. */
+int tci_jsonl_sync_all(tci_jsonl *j, tc_err *err) TC_CHECKED;
 /* Open main.jsonl, made when missing. */
 int tci_jsonl_open_main(tci_jsonl *j, tc_err *err) TC_CHECKED;
 

@@ -26,6 +26,8 @@ static void remove_file(tci_jsonl *j, tci_jsonl_file *f)
 {
     char name[TCI_JSONL_NAME_MAX];
     if (f->is_there)
+        tci_jsonl_journal_note_removal(j, f);
+    if (f->is_there)
         tci_file_discard(j->folder, tci_jsonl_file_name(f->is_task, f->id, name));
     forget(j, f);
 }
@@ -89,7 +91,8 @@ static void rewrite(tci_jsonl *j, tci_jsonl_file *f)
     tci_file_close(&to); /* it is opened again for appending when it is needed */
     tci_jsonl_file_shut(j, f);
     tci_link_remove(&f->dirty);
-    j->is_folder_dirty = true; /* what is appended from now on is found by the new name only */
+    /* What is appended from now on is found by the new name only. */
+    j->is_folder_dirty = j->must_sync_folder = true;
     move_revisions(j, f->id, f->live_from);
     f->size -= f->live_from;
     f->live_from = 0;
@@ -107,7 +110,7 @@ static void note_all(tci_jsonl *j)
 
 void tci_jsonl_reclaim(tci_jsonl *j, tci_reclaim_how how)
 {
-    if (j->is_full && j->is_main_dirty)
+    if (j->journal.has_commits) /* they are not safe yet */
         return;
     if (how == TCI_RECLAIM_ALL)
         note_all(j);

@@ -40,15 +40,27 @@ static inline size_t first_set(words w)
     return low != 0 ? (size_t)__builtin_ctzll(low) / 8 : 8 + (size_t)__builtin_ctzll(high) / 8;
 }
 
+/* Which of the bytes at p are not ordinary ones of a string. Flipping one bit puts the quote directly behind
+ * the control characters, and nothing else there. */
+static inline bytes odd_bytes(const char *p)
+{
+    bytes v;
+    memcpy(&v, p, sizeof v);
+    return (bytes)((v ^ 2) <= ('"' ^ 2)) | (bytes)(v == '\\');
+}
+
 /* The first byte that is not an ordinary one of a string; end when there is none. */
 static inline const char *plain_end(const char *p, const char *end)
 {
     for (; end - p >= STEP; p += STEP) {
-        bytes v;
-        memcpy(&v, p, sizeof v);
-        words w = (words)((bytes)(v < 0x20) | (bytes)(v == '"') | (bytes)(v == '\\'));
+        words w = (words)odd_bytes(p);
         if ((w[0] | w[1]) != 0)
             return p + first_set(w);
+        for (; end - p >= 3 * STEP; p += 2 * STEP) { /* in a long text, two at once */
+            w = (words)(odd_bytes(p + STEP) | odd_bytes(p + 2 * STEP));
+            if ((w[0] | w[1]) != 0)
+                break;
+        }
     }
     while (p < end && (unsigned char)*p >= 0x20 && *p != '"' && *p != '\\')
         p++;
@@ -233,7 +245,10 @@ bool tci_scan_value(tci_scan *s, tc_str *ret_raw)
     if (s->at == NULL)
         return false;
     const char *from = blanks(s->at, s->end);
-    const char *to = from < s->end ? value_end(from, s->end, TCI_SCAN_DEPTH_MAX) : NULL;
+    const char *to = NULL;
+    if (from < s->end)
+        to = *from == '{' || *from == '[' ? value_end(from, s->end, TCI_SCAN_DEPTH_MAX)
+                                          : scalar_end(from, s->end);
     if (to == NULL)
         return fail(s);
     s->at = to;

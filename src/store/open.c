@@ -40,6 +40,27 @@ static int open_backend(tc_str path, const tci_store_options *options, tci_store
                                           : tci_store_open_jsonl(path, options, ret_store, err);
 }
 
+/* Before a session is looked at: has a power cut left it so that its owner would have to put something back?
+ * Then that is done, as an owner. */
+static int settle(tc_str path, bool has_lock, tc_err *err)
+{
+    tci_store_options options = {.durability = TCI_DURABILITY_FULL, .without_lock = has_lock};
+    tci_store *store = NULL;
+    bool is_needed = false;
+    tc_err ignored;
+    if (tci_store_path_is_sqlite(path) || tci_jsonl_is_cut(path, &is_needed, &ignored) < 0 ||
+        !is_needed)
+        return 0; /* whoever looks is told what is wrong with it */
+    int rc = tci_store_open(path, &options, &store, err);
+    if (rc == 0)
+        rc = tci_store_close(store, err);
+    if (rc == 0 || rc == TC_E_BUSY || rc == TC_E_PARSE) /* its owner sees to it; other damage */
+        return 0;
+    rc = tc_err_wrap(err, "putting back what a power cut has taken from '%.*s'", TC_STR_ARG(path));
+    return tc_err_hint(err, "copy the session to where it can be written to, with all its files"),
+           rc;
+}
+
 int tci_store_open(tc_str path, const tci_store_options *options, tci_store **ret_store,
                    tc_err *err)
 {
@@ -48,6 +69,10 @@ int tci_store_open(tc_str path, const tci_store_options *options, tci_store **re
     if (tci_str_eq(path, TC_STR(":memory:")))
         return tci_store_open_memory(ret_store, err);
     int rc = check_path(path, options->must_exist || options->is_read_only, err);
+    if (rc < 0)
+        return rc;
+    if (options->is_read_only)
+        rc = settle(path, false, err);
     if (rc < 0)
         return rc;
     if (options->is_read_only || options->without_lock)
@@ -91,7 +116,9 @@ int tci_store_check(tc_str path, tci_damage_fn on_damage, void *user, tci_check_
         return rc;
     if (tci_store_path_is_sqlite(path))
         return tci_sqlite_check(path, on_damage, user, ret, err);
-    rc = tci_jsonl_check(path, on_damage, user, ret, err);
+    rc = settle(path, false, err);
+    if (rc == 0)
+        rc = tci_jsonl_check(path, on_damage, user, ret, err);
     return rc < 0 ? rc : check_any(path, ret, err);
 }
 
@@ -104,9 +131,11 @@ int tci_store_repair(tc_str path, tci_damage_fn on_damage, void *user, tci_arena
         rc = tci_lock_take(path, &lock, err);
     if (rc < 0)
         return rc;
-    rc = tci_store_path_is_sqlite(path)
-             ? tci_sqlite_repair(path, on_damage, user, a, ret_aside, ret, err)
-             : tci_jsonl_repair(path, on_damage, user, a, ret_aside, ret, err);
+    rc = settle(path, true, err);
+    if (rc == 0)
+        rc = tci_store_path_is_sqlite(path)
+                 ? tci_sqlite_repair(path, on_damage, user, a, ret_aside, ret, err)
+                 : tci_jsonl_repair(path, on_damage, user, a, ret_aside, ret, err);
     if (rc == 0 && !tci_store_path_is_sqlite(path))
         rc = check_any(path, ret, err);
     tci_lock_release(lock);

@@ -148,12 +148,12 @@ static int scan_conversations(tci_store *store, uint64_t owner_conversation_id,
 }
 
 static int scan_entries(tci_store *store, uint64_t conversation_id, uint64_t min, uint64_t max,
-                        const tci_page *page, tci_arena *a, tci_entry **ret, size_t *ret_count,
-                        tci_cursor *ret_next, tc_err *err)
+                        const tci_page *page, tci_arena *a, tci_arena *texts, tci_entry **ret,
+                        size_t *ret_count, tci_cursor *ret_next, tc_err *err)
 {
     int rc = check_usable(of(store), err);
     return rc < 0 ? rc
-                  : tci_sqlite_scan_entries(store, conversation_id, min, max, page, a, ret,
+                  : tci_sqlite_scan_entries(store, conversation_id, min, max, page, a, texts, ret,
                                             ret_count, ret_next, err);
 }
 

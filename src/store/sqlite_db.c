@@ -74,6 +74,13 @@ int tci_sqlite_exec(tci_sqlite *s, const char *sql, tc_err *err)
     return rc == SQLITE_OK ? 0 : tci_sqlite_fail(s->db, rc, "use the session file", err);
 }
 
+void tci_sqlite_fetch_pages(tci_sqlite *s, bool is_wanted)
+{
+    /* What SQLite would map it fetches from our layer. A failure leaves it as it is, which is only slower. */
+    (void)sqlite3_exec(s->db, is_wanted ? "PRAGMA mmap_size=2147418112" : "PRAGMA mmap_size=0",
+                       NULL, NULL, NULL);
+}
+
 /* How SQLite is to be told of path: "file:" at its beginning would make it a URI. */
 static int put_name(tci_buf *b, tc_str path, bool is_immutable, tc_err *err)
 {
@@ -110,7 +117,7 @@ static int open_file(tci_sqlite *s, tc_str path, int flags, bool is_immutable, t
     if (rc == 0) {
         int got = sqlite3_open_v2(
             name.ptr, &s->db, flags | SQLITE_OPEN_NOMUTEX | (is_immutable ? SQLITE_OPEN_URI : 0),
-            s->vfs != NULL ? tci_sqlite_vfs_name(s->vfs) : NULL);
+            tci_sqlite_vfs_name(s->vfs));
         if (got == SQLITE_OK)
             (void)sqlite3_extended_result_codes(s->db, 1);
         else
@@ -154,6 +161,8 @@ static int open_read_only(tci_sqlite *s, tc_str path, unsigned busy_ms, tc_err *
     rc = tci_sqlite_exec(s, "SELECT 1 FROM sqlite_schema LIMIT 1", err); /* the first real read */
     if (rc == TC_E_DENIED || rc == TC_E_NOT_FOUND || rc == TC_E_IO)
         rc = open_immutable(s, path, err);
+    if (rc == 0)
+        tci_sqlite_fetch_pages(s, true);
     return rc;
 }
 
@@ -164,11 +173,11 @@ int tci_sqlite_connect(tci_sqlite *s, tc_str path, const tci_store_options *opti
     unsigned wal_pages = options->wal_pages != 0 ? options->wal_pages : TCI_SQLITE_WAL_PAGES;
     if (busy_ms > INT32_MAX || wal_pages > INT32_MAX)
         return tc_err_set(err, TC_E_INVALID, "a timeout or a number of pages is out of range");
-    if (options->is_read_only)
-        return open_read_only(s, path, busy_ms, err);
     s->vfs = tci_sqlite_vfs_new();
     if (s->vfs == NULL)
         return tci_err_no_memory(err);
+    if (options->is_read_only)
+        return open_read_only(s, path, busy_ms, err);
     int rc =
         open_file(s, path, SQLITE_OPEN_READWRITE | (options->must_exist ? 0 : SQLITE_OPEN_CREATE),
                   false, err);

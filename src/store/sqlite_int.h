@@ -3,7 +3,8 @@
  * The SQLite backend's own: the open session, its statements, and what its files share.
  *   sqlite.c          opening and closing, the table of calls, refusing after a failure
  *   sqlite_db.c       the connection: pragmas, statements, errors
- *   sqlite_wal.c      its log, written a commit at a time
+ *   sqlite_wal.c      its log, written a commit at a time; sqlite_locks.c: its main file and the locks;
+ *                     sqlite_ahead.c: the main file's pages, read many at a time
  *   sqlite_schema.c   tables, migrations, prefixes
  *   sqlite_commit.c   one batch as one transaction; sqlite_commit_docs.c: the documents of it
  *   sqlite_read.c     single records and documents; sqlite_scan.c: pages
@@ -41,7 +42,7 @@ typedef struct tci_sqlite_segment {
 
 typedef struct tci_sqlite {
     tci_store store;
-    tci_sqlite_vfs *vfs; /* NULL when reading only */
+    tci_sqlite_vfs *vfs;
     sqlite3 *db;
     sqlite3_stmt *stmts[TCI_SQL_COUNT];    /* prepared at first use */
     sqlite3_stmt *scans[TCI_SQLITE_SCANS]; /* the same for scans */
@@ -71,6 +72,9 @@ int tci_sqlite_connect(tci_sqlite *s, tc_str path, const tci_store_options *opti
                        tc_err *err) TC_CHECKED;
 /* Statements without parameters or answers. */
 int tci_sqlite_exec(tci_sqlite *s, const char *sql, tc_err *err) TC_CHECKED;
+/* Whether SQLite is to look at pages where sqlite_ahead.c has them. It then looks for each page in the log
+ * before it looks into its cache: good for long tables only, which do not go through the cache. */
+void tci_sqlite_fetch_pages(tci_sqlite *s, bool is_wanted);
 /* text with the prefix put in. */
 int tci_sqlite_prepare(tci_sqlite *s, const char *text, sqlite3_stmt **ret, tc_err *err) TC_CHECKED;
 /* A fixed statement, ready to be bound. */
@@ -109,6 +113,45 @@ void tci_sqlite_vfs_sync_commits(tci_sqlite_vfs *v, bool is_wanted);
 size_t tci_sqlite_main_bytes(void); /* to be followed by those of the layer below */
 int tci_sqlite_main_open(sqlite3_vfs *below, const char *name, sqlite3_file *f, int flags,
                          int *ret_flags);
+
+/* ---- sqlite_ahead.c ---- */
+
+enum { TCI_SQLITE_BLOCKS = 8 };
+/* Many pages, one after the other. */
+typedef struct tci_sqlite_block {
+    char *bytes;          /* NULL: not allocated */
+    sqlite3_int64 number; /* -1: does not count any more */
+    int len;
+    unsigned nlent;   /* pages of it that SQLite has */
+    uint64_t used_at; /* in a->clock */
+    bool was_used;    /* since tci_sqlite_ahead_forget */
+} tci_sqlite_block;
+typedef struct tci_sqlite_misses {
+    sqlite3_int64 number; /* of a block */
+    unsigned n;
+} tci_sqlite_misses;
+typedef struct tci_sqlite_ahead {
+    sqlite3_file *file;
+    tci_sqlite_block blocks[TCI_SQLITE_BLOCKS];
+    tci_sqlite_misses misses[TCI_SQLITE_BLOCKS];
+    size_t last; /* the block asked for last */
+    uint64_t clock;
+    sqlite3_int64 size; /* of the file; -1: not asked for yet */
+    sqlite3_int64 newest,
+        resume;     /* blocks: read last; read last in the transaction before, -1: none */
+    unsigned nread; /* blocks in this transaction */
+    bool is_begun;  /* there is something to forget */
+} tci_sqlite_ahead;
+
+void tci_sqlite_ahead_init(tci_sqlite_ahead *a, sqlite3_file *file);
+void tci_sqlite_ahead_done(tci_sqlite_ahead *a);
+/* What was read does not count any more: a transaction begins, or the file is written. */
+void tci_sqlite_ahead_forget(tci_sqlite_ahead *a);
+/* A page that SQLite does not have: false: read it alone. */
+bool tci_sqlite_ahead_read(tci_sqlite_ahead *a, void *bytes, int len, sqlite3_int64 offset);
+/* A page for SQLite to look at until it is taken back; NULL: it is not in hand. */
+void *tci_sqlite_ahead_lend(tci_sqlite_ahead *a, int len, sqlite3_int64 offset);
+void tci_sqlite_ahead_take_back(tci_sqlite_ahead *a, const void *page);
 
 /* ---- sqlite_schema.c ---- */
 
@@ -167,8 +210,8 @@ int tci_sqlite_scan_conversations(tci_store *store, uint64_t owner_conversation_
                                   tci_conversation **ret, size_t *ret_count, tci_cursor *ret_next,
                                   tc_err *err);
 int tci_sqlite_scan_entries(tci_store *store, uint64_t conversation_id, uint64_t min, uint64_t max,
-                            const tci_page *page, tci_arena *a, tci_entry **ret, size_t *ret_count,
-                            tci_cursor *ret_next, tc_err *err);
+                            const tci_page *page, tci_arena *a, tci_arena *texts, tci_entry **ret,
+                            size_t *ret_count, tci_cursor *ret_next, tc_err *err);
 int tci_sqlite_scan_tasks(tci_store *store, const tci_task_query *query, const tci_page *page,
                           tci_arena *a, tci_task **ret, size_t *ret_count, tci_cursor *ret_next,
                           tc_err *err);

@@ -5,27 +5,21 @@
  * the owner of a session will want them again at once. So a lock that is given back stays until it is in
  * the way of another that SQLite asks for, or the file is closed. Readers elsewhere take locks of their
  * own, which these do not hinder: only another writer has to wait, and there is none beside the owner.
- * Pages that are read one after another are read many at a time; what is read ahead counts for one
- * transaction, whose pages nobody changes in the main file. Everything else about the file is the
- * system's layer below. Thread: the session's line. Invariant: what SQLite believes it holds is held, and
- * what is held beyond that is in kept. */
+ * Who only reads keeps nothing. Pages come by way of sqlite_ahead.c, and SQLite looks at them there as
+ * long as it does not write. Everything else about the file is the system's layer below. Thread: the
+ * session's line. Invariant: what SQLite believes it holds is held, and what is held beyond that is in
+ * kept. */
 #include "store/sqlite_int.h"
 
 /* Bytes of the index, as SQLite's file format names them. */
 enum { WRITER = 0, FIRST_READER = 3, SLOTS = 8 };
-/* How reading ahead is begun. */
-enum { AHEAD_BYTES = 64 * 1024, AHEAD_NEAR = 8 * 1024, AHEAD_READS = 16 };
 
 typedef struct main_file {
     sqlite3_file base; /* first: SQLite hands it back */
     sqlite3_file *below;
     unsigned kept; /* a bit for each slot: held, though given back */
-    /* Pages read before they are asked for. */
-    char *ahead;
-    sqlite3_int64 ahead_at;
-    int ahead_len;
-    sqlite3_int64 last; /* where the table that is read has come to */
-    int nearby;         /* how many reads went on from there, less those that did not */
+    bool keeps_locks, is_writing;
+    tci_sqlite_ahead ahead;
 } main_file;
 
 static main_file *of(sqlite3_file *f)
@@ -60,17 +54,16 @@ static int drop(main_file *m, unsigned slots)
 
 static void forget_ahead(main_file *m)
 {
-    m->ahead_len = 0;
+    tci_sqlite_ahead_forget(&m->ahead);
 }
 
-static int main_shm_lock(sqlite3_file *f, int first, int n, int flags)
+static int shm_lock(main_file *m, int first, int n, int flags)
 {
-    main_file *m = of(f);
     unsigned slots = bits_of(first, n);
     if ((flags & SQLITE_SHM_LOCK) != 0) /* a transaction begins, or something else that matters */
         forget_ahead(m);
-    bool may_keep =
-        n == 1 && (first == WRITER || first >= FIRST_READER) && (flags & kind_of(first)) != 0;
+    bool may_keep = m->keeps_locks && n == 1 && (first == WRITER || first >= FIRST_READER) &&
+                    (flags & kind_of(first)) != 0;
     if (may_keep && (flags & SQLITE_SHM_UNLOCK) != 0) {
         m->kept |= slots;
         return SQLITE_OK;
@@ -89,6 +82,14 @@ static int main_shm_lock(sqlite3_file *f, int first, int n, int flags)
     return rc != SQLITE_OK ? rc : m->below->pMethods->xShmLock(m->below, first, n, flags);
 }
 
+static int main_shm_lock(sqlite3_file *f, int first, int n, int flags)
+{
+    int rc = shm_lock(of(f), first, n, flags);
+    if (rc == SQLITE_OK && first == WRITER)
+        of(f)->is_writing = (flags & SQLITE_SHM_LOCK) != 0;
+    return rc;
+}
+
 static int main_shm_unmap(sqlite3_file *f, int is_deleted)
 {
     main_file *m = of(f);
@@ -102,49 +103,31 @@ static int main_shm_unmap(sqlite3_file *f, int is_deleted)
 static int main_close(sqlite3_file *f)
 {
     main_file *m = of(f);
-    tci_mem_free(m->ahead);
+    tci_sqlite_ahead_done(&m->ahead);
     m->base.pMethods = NULL;
     return m->below->pMethods->xClose(m->below);
 }
 
-static bool is_ahead(const main_file *m, int len, sqlite3_int64 offset)
-{
-    return offset >= m->ahead_at && offset + len <= m->ahead_at + m->ahead_len;
-}
-
-/* All pages around offset: a table that grew is there one after the other, if not in order. */
-static void read_ahead(main_file *m, sqlite3_int64 offset)
-{
-    sqlite3_int64 size;
-    if (m->ahead == NULL)
-        m->ahead = tci_mem_resize(NULL, AHEAD_BYTES);
-    m->ahead_len = 0;
-    m->ahead_at = offset - offset % AHEAD_BYTES;
-    if (m->ahead == NULL || m->below->pMethods->xFileSize(m->below, &size) != SQLITE_OK ||
-        size <= m->ahead_at)
-        return;
-    int want = size - m->ahead_at < AHEAD_BYTES ? (int)(size - m->ahead_at) : AHEAD_BYTES;
-    if (m->below->pMethods->xRead(m->below, m->ahead, want, m->ahead_at) == SQLITE_OK)
-        m->ahead_len = want;
-}
-
-/* Pages are small: a long table is read in pieces of many. */
 static int main_read(sqlite3_file *f, void *bytes, int len, sqlite3_int64 offset)
 {
-    main_file *m = of(f);
-    sqlite3_int64 distance = offset > m->last ? offset - m->last : m->last - offset;
-    bool is_near = distance <= AHEAD_NEAR;
-    if (is_near)
-        m->nearby += m->nearby < 2 * AHEAD_READS ? 1 : 0;
+    if (tci_sqlite_ahead_read(&of(f)->ahead, bytes, len, offset))
+        return SQLITE_OK;
+    return of(f)->below->pMethods->xRead(of(f)->below, bytes, len, offset);
+}
+
+static int main_fetch(sqlite3_file *f, sqlite3_int64 offset, int len, void **ret_page)
+{
+    *ret_page = of(f)->is_writing ? NULL : tci_sqlite_ahead_lend(&of(f)->ahead, len, offset);
+    return SQLITE_OK;
+}
+
+static int main_unfetch(sqlite3_file *f, sqlite3_int64 offset, void *page)
+{
+    (void)offset;
+    if (page != NULL)
+        tci_sqlite_ahead_take_back(&of(f)->ahead, page);
     else
-        m->nearby -= m->nearby > 0 ? 1 : 0; /* a page of an index, maybe */
-    if (is_near || m->nearby == 0)
-        m->last = offset;
-    if (is_near && !is_ahead(m, len, offset) && m->nearby >= AHEAD_READS)
-        read_ahead(m, offset);
-    if (!is_ahead(m, len, offset))
-        return m->below->pMethods->xRead(m->below, bytes, len, offset);
-    memcpy(bytes, m->ahead + (offset - m->ahead_at), (size_t)len);
+        forget_ahead(of(f));
     return SQLITE_OK;
 }
 
@@ -173,11 +156,13 @@ static int main_size(sqlite3_file *f, sqlite3_int64 *ret)
 static int main_lock(sqlite3_file *f, int level)
 {
     forget_ahead(of(f)); /* without a log, a transaction begins with this one */
+    of(f)->is_writing = level >= SQLITE_LOCK_RESERVED;
     return of(f)->below->pMethods->xLock(of(f)->below, level);
 }
 
 static int main_unlock(sqlite3_file *f, int level)
 {
+    of(f)->is_writing = false;
     return of(f)->below->pMethods->xUnlock(of(f)->below, level);
 }
 
@@ -188,6 +173,8 @@ static int main_check_reserved(sqlite3_file *f, int *ret)
 
 static int main_control(sqlite3_file *f, int op, void *arg)
 {
+    if (op == SQLITE_FCNTL_MMAP_SIZE) /* what is to be mapped is fetched from us */
+        return SQLITE_NOTFOUND;
     return of(f)->below->pMethods->xFileControl(of(f)->below, op, arg);
 }
 
@@ -213,7 +200,7 @@ static void main_shm_barrier(sqlite3_file *f)
 }
 
 static const sqlite3_io_methods main_methods = {
-    .iVersion = 2, /* nothing is mapped but the index */
+    .iVersion = 3,
     .xClose = main_close,
     .xRead = main_read,
     .xWrite = main_write,
@@ -230,6 +217,8 @@ static const sqlite3_io_methods main_methods = {
     .xShmLock = main_shm_lock,
     .xShmBarrier = main_shm_barrier,
     .xShmUnmap = main_shm_unmap,
+    .xFetch = main_fetch,
+    .xUnfetch = main_unfetch,
 };
 
 size_t tci_sqlite_main_bytes(void)
@@ -243,6 +232,8 @@ int tci_sqlite_main_open(sqlite3_vfs *below, const char *name, sqlite3_file *f, 
     main_file *m = of(f);
     memset(m, 0, sizeof *m);
     m->below = (sqlite3_file *)(void *)(m + 1);
+    m->keeps_locks = (flags & SQLITE_OPEN_READONLY) == 0;
+    tci_sqlite_ahead_init(&m->ahead, m->below);
     int rc = below->xOpen(below, name, m->below, flags, ret_flags);
     if (m->below->pMethods != NULL && m->below->pMethods->iVersion >= 2)
         m->base.pMethods = &main_methods;

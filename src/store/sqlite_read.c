@@ -16,15 +16,18 @@ static tci_sqlite *of(tci_store *store)
 
 /* ---- decoding ---- */
 
+static int parse_kept(tci_sqlite *s, tc_str text, tci_json *ret, tc_err *err)
+{
+    tci_arena_clear(&s->scratch);
+    int rc = tci_json_parse(text, TCI_JSON_DURABLE, &s->scratch, ret, err);
+    return rc < 0 ? tc_err_wrap(err, "a record of the session is damaged") : 0;
+}
+
 static int parse(tci_sqlite *s, tc_str stored, tci_arena *a, tc_str *ret_text, tci_json *ret,
                  tc_err *err)
 {
     int rc = tci_arena_dup(a, stored, ret_text, err);
-    if (rc < 0)
-        return rc;
-    tci_arena_clear(&s->scratch);
-    rc = tci_json_parse(*ret_text, TCI_JSON_DURABLE, &s->scratch, ret, err);
-    return rc < 0 ? tc_err_wrap(err, "a record of the session is damaged") : 0;
+    return rc < 0 ? rc : parse_kept(s, *ret_text, ret, err);
 }
 
 /* A decoded text that does not lie in the record's own text lies in the scratch: bring it over. */
@@ -103,7 +106,7 @@ int tci_sqlite_entry_of(tci_sqlite *s, tc_str stored, tci_arena *a, tci_entry *r
         return err->code;
     if (scan_entry(text, a, ret))
         return 0;
-    int rc = parse(s, stored, a, &text, &v, err);
+    int rc = parse_kept(s, text, &v, err);
     if (rc == 0)
         rc = damaged(tci_entry_of(&v, text, ret, err), err);
     return rc < 0 ? rc : keep(text, a, &ret->kind, err);

@@ -12,7 +12,9 @@ enum {
     SCAN_SUBMISSIONS = 264,   /* 2 filters, 2 orders, 2 indexes to go by: 16 */
     SCAN_DOCUMENTS = 280,     /* with scope, with kind, as of: 8 */
     SCAN_END = 288,
-    FIRST_PAGE_ITEMS = 16
+    FIRST_PAGE_ITEMS = 16,
+    LONG_PAGE = 250, /* items; and ids: from here on a scan is a long one */
+    LONG_RANGE = 2000
 };
 _Static_assert((int)SCAN_END <= (int)TCI_SQLITE_SCANS, "slots");
 
@@ -49,7 +51,7 @@ static int decode_document(tci_sqlite *s, tc_str text, tci_arena *a, void *item,
 /* Items of one type, found one after another, up to a limit. */
 typedef struct gathering {
     tci_sqlite *s;
-    tci_arena *a;
+    tci_arena *a, *texts; /* of the items, and of what is in them */
     decode_fn decode;
     size_t item_size, limit;
     char *items;
@@ -70,7 +72,7 @@ static int gather_one(gathering *g, tc_str text, tc_err *err)
         g->items = items;
         g->cap = cap;
     }
-    int rc = g->decode(g->s, text, g->a, g->items + g->count * g->item_size, err);
+    int rc = g->decode(g->s, text, g->texts, g->items + g->count * g->item_size, err);
     if (rc == 0)
         g->count++;
     return rc;
@@ -162,7 +164,7 @@ static gathering start(tci_sqlite *s, const tci_page *page, tci_arena *a, decode
                        size_t item_size)
 {
     return (gathering){
-        .s = s, .a = a, .decode = decode, .item_size = item_size, .limit = page->limit};
+        .s = s, .a = a, .texts = a, .decode = decode, .item_size = item_size, .limit = page->limit};
 }
 
 /* ---- the scans ---- */
@@ -398,11 +400,12 @@ static int gather_entries(gathering *g, uint64_t conversation_id, uint64_t lower
 }
 
 int tci_sqlite_scan_entries(tci_store *store, uint64_t conversation_id, uint64_t min, uint64_t max,
-                            const tci_page *page, tci_arena *a, tci_entry **ret, size_t *ret_count,
-                            tci_cursor *ret_next, tc_err *err)
+                            const tci_page *page, tci_arena *a, tci_arena *texts, tci_entry **ret,
+                            size_t *ret_count, tci_cursor *ret_next, tc_err *err)
 {
     tci_sqlite *s = of(store);
     gathering g = start(s, page, a, decode_entry, sizeof(tci_entry));
+    g.texts = texts;
     bool is_up = page->order == TCI_ORDER_ASCENDING;
     uint64_t lower = min, upper = max != 0 ? max : TCI_ID_MAX, after = page->cursor.after;
     if (after != 0 && is_up && after >= lower)
@@ -410,14 +413,20 @@ int tci_sqlite_scan_entries(tci_store *store, uint64_t conversation_id, uint64_t
     else if (after != 0 && !is_up && after <= upper)
         upper = after - 1;
 
+    bool is_long = !s->is_read_only && page->limit >= LONG_PAGE && lower < s->next_id &&
+                   tci_min_u64(upper, s->next_id) - lower >= LONG_RANGE;
     segment_list list = {.count = 0};
     int rc = conversation_id != 0
                  ? list_segments(s, conversation_id, lower, upper, a, &list, err)
                  : push_segment(&list, a, (tci_sqlite_segment){.id = 0}, upper, err);
+    if (is_long)
+        tci_sqlite_fetch_pages(s, true);
     for (size_t i = 0; rc == 0 && i < list.count && !g.has_more; i++) {
         size_t at = is_up ? list.count - 1 - i : i;
         rc = gather_entries(&g, list.items[at].id, lower, list.upper[at], page->order, err);
     }
+    if (is_long)
+        tci_sqlite_fetch_pages(s, false);
     if (rc < 0)
         return rc;
     *ret = (tci_entry *)(void *)g.items;

@@ -5,13 +5,35 @@
  * backend sees an order that is decided and a limit of at least one. */
 #include "store/store.h"
 #include "store/lock.h"
+#include "store/recent.h"
 #include "store/store_int.h"
+
+static void forget_recent(tci_store *store)
+{
+    if (store->recent != NULL)
+        tci_recent_done(store->recent);
+    tci_free(store->recent);
+    store->recent = NULL;
+}
+
+/* After a commit: without memory for it there is none. */
+static void note_recent(tci_store *store, const tci_write *writes, size_t nwrites)
+{
+    if (store->recent == NULL) {
+        store->recent = tci_new(tci_recent);
+        if (store->recent == NULL)
+            return;
+        tci_recent_init(store->recent);
+    }
+    tci_recent_note(store->recent, writes, nwrites);
+}
 
 int tci_store_close(tci_store *store, tc_err *err)
 {
     if (store == NULL)
         return 0;
     struct tci_lock *lock = store->lock;
+    forget_recent(store);
     int rc = store->ops->close(store, err);
     tci_lock_release(lock);
     return rc;
@@ -23,6 +45,10 @@ int tci_store_commit(tci_store *store, const tci_write *writes, size_t nwrites, 
                      uint64_t *ret_seq, tc_err *err)
 {
     int rc = store->ops->commit(store, writes, nwrites, how, ret_seq, err);
+    if (rc == 0)
+        note_recent(store, writes, nwrites);
+    else
+        forget_recent(store);           /* the backend knows whether it can still be asked */
     if (rc == 0 && store->lock != NULL) /* the first one may have made the file */
         rc = tci_lock_bind(store->lock, err);
     return rc;
@@ -43,6 +69,9 @@ int tci_store_conversation(tci_store *store, uint64_t id, tci_arena *a, tci_conv
 
 int tci_store_task(tci_store *store, uint64_t id, tci_arena *a, tci_task *ret, tc_err *err)
 {
+    int rc = store->recent != NULL ? tci_recent_task(store->recent, id, a, ret, err) : 0;
+    if (rc != 0)
+        return rc < 0 ? rc : 0;
     return store->ops->task(store, id, a, ret, err);
 }
 
@@ -135,12 +164,20 @@ int tci_store_scan_entries(tci_store *store, uint64_t conversation_id, uint64_t 
                            const tci_page *page, tci_arena *a, tci_entry **ret, size_t *ret_count,
                            tci_cursor *ret_next, tc_err *err)
 {
+    return tci_store_read_entries(store, conversation_id, min, max, page, a, a, ret, ret_count,
+                                  ret_next, err);
+}
+
+int tci_store_read_entries(tci_store *store, uint64_t conversation_id, uint64_t min, uint64_t max,
+                           const tci_page *page, tci_arena *a, tci_arena *texts, tci_entry **ret,
+                           size_t *ret_count, tci_cursor *ret_next, tc_err *err)
+{
     tci_page p;
     tci_cursor next = {0};
     int rc = decide(page, TCI_ORDER_DESCENDING, &p, err);
     if (rc == 0)
-        rc = store->ops->scan_entries(store, conversation_id, min, max, &p, a, ret, ret_count,
-                                      &next, err);
+        rc = store->ops->scan_entries(store, conversation_id, min, max, &p, a, texts, ret,
+                                      ret_count, &next, err);
     if (rc == 0)
         *ret_next = next_of(next, &p);
     return rc;

@@ -27,7 +27,8 @@ typedef struct tci_store tci_store;
 typedef enum tci_durability { TCI_DURABILITY_FULL, TCI_DURABILITY_NORMAL } tci_durability;
 
 /*   durability
- *   is_read_only    nothing is written, repaired or locked; other processes may write meanwhile
+ *   is_read_only    nothing is written, repaired or locked; other processes may write meanwhile. Only what a
+ *                   power cut has taken from the files of JSON lines is put back first (jsonl_journal.h)
  *   must_exist      NOT_FOUND instead of a new, empty session
  *   is_fresh        CONFLICT instead of an existing one
  *   without_lock    the caller holds it
@@ -163,6 +164,10 @@ int tci_store_scan_conversations(tci_store *store, uint64_t owner_conversation_i
 int tci_store_scan_entries(tci_store *store, uint64_t conversation_id, uint64_t min, uint64_t max,
                            const tci_page *page, tci_arena *a, tci_entry **ret, size_t *ret_count,
                            tci_cursor *ret_next, tc_err *err) TC_CHECKED;
+/* The same, the texts of the entries in an arena of their own, where they may outlive the rest. */
+int tci_store_read_entries(tci_store *store, uint64_t conversation_id, uint64_t min, uint64_t max,
+                           const tci_page *page, tci_arena *a, tci_arena *texts, tci_entry **ret,
+                           size_t *ret_count, tci_cursor *ret_next, tc_err *err) TC_CHECKED;
 /* What is not asked for is 0, empty, or -1. */
 typedef struct tci_task_query {
     uint64_t conversation_id;

@@ -37,8 +37,8 @@ struct tci_store_ops {
                               tci_conversation **ret, size_t *ret_count, tci_cursor *ret_next,
                               tc_err *err);
     int (*scan_entries)(tci_store *store, uint64_t conversation_id, uint64_t min, uint64_t max,
-                        const tci_page *page, tci_arena *a, tci_entry **ret, size_t *ret_count,
-                        tci_cursor *ret_next, tc_err *err);
+                        const tci_page *page, tci_arena *a, tci_arena *texts, tci_entry **ret,
+                        size_t *ret_count, tci_cursor *ret_next, tc_err *err);
     int (*scan_tasks)(tci_store *store, const tci_task_query *query, const tci_page *page,
                       tci_arena *a, tci_task **ret, size_t *ret_count, tci_cursor *ret_next,
                       tc_err *err);
@@ -55,10 +55,13 @@ struct tci_store {
     struct tci_lock
         *lock; /* tci_store_open's, or NULL; tci_store_close lets go of it (store/lock.h)
                               after the backend's close, which frees the store but not the lock */
+    struct tci_recent *recent; /* store.c's, or NULL */
 };
 
 /* What tci_store_check and tci_store_repair (open.c) call, by the path's backend; they have taken the
  * lock where one is needed. */
+/* Is there something in the journal that its files have lost? Only looks. */
+int tci_jsonl_is_cut(tc_str path, bool *ret, tc_err *err) TC_CHECKED;
 int tci_jsonl_check(tc_str path, tci_damage_fn on_damage, void *user, tci_check_report *ret,
                     tc_err *err) TC_CHECKED;
 int tci_jsonl_repair(tc_str path, tci_damage_fn on_damage, void *user, tci_arena *a,

@@ -40,6 +40,17 @@ folder_file *folder_put(folder *f, const char *name, const void *bytes, size_t l
     return file;
 }
 
+void folder_drop(folder *f, const char *name)
+{
+    folder_file *file = folder_file_of(f, name);
+    if (file == NULL)
+        return;
+    tci_free(file->bytes);
+    for (f->nfiles--; file < f->files + f->nfiles; file++)
+        *file = file[1];
+    *file = (folder_file){.len = 0};
+}
+
 static int by_name(const void *a, const void *b)
 {
     return strcmp(((const folder_file *)a)->name, ((const folder_file *)b)->name);

@@ -32,6 +32,7 @@ void folder_remove(const char *path);
 folder folder_copy(const folder *f);
 void folder_done(folder *f);
 folder_file *folder_file_of(folder *f, const char *name); /* NULL: it has none */
+void folder_drop(folder *f, const char *name);            /* nothing when there is none */
 folder_file *folder_put(folder *f, const char *name, const void *bytes, size_t len);
 /* Replace the first occurrence of a text in a file; both must exist. */
 void folder_edit(folder *f, const char *name, const char *from, const char *to);

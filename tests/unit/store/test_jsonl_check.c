@@ -3,6 +3,7 @@
  * Checking and repairing sessions of JSON lines: what is sound is kept, what is not is told of and put
  * aside, and nothing is lost that could be read. */
 #include "folder.h"
+#include "store/jsonl_journal.h"
 #include "store/store_int.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,6 +56,7 @@ static folder story(const char *path, int ncommits, tci_commit_how how)
     }
     folder f = folder_read(path);
     close_session(s);
+    folder_drop(&f, TCI_JSONL_JOURNAL); /* which would put back what is damaged here */
     return f;
 }
 

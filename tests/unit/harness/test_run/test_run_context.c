@@ -276,6 +276,64 @@ static void odd_text_is_read_as_it_is(void **state)
     tci_arena_done(&m.arena);
 }
 
+/* Each contribution is an array, as it stands in the record where that is one already; the result alone
+ * keeps the texts alive. */
+static void hosts_see_texts_that_outlive_the_context(void **state)
+{
+#define U(text) "{\"role\":\"user\",\"content\":\"" text "\"}"
+#define ABORTED "{\"role\":\"assistant\",\"content\":[],\"stopReason\":\"aborted\"}"
+    static const struct {
+        const char *members, *contribution;
+    } all[] = {
+        {"\"model\":[" U("a") "]", "[" U("a") "]"},
+        {"\"model\":[" U("b") "," U("]") "],\"x\":1", "[" U("b") "," U("]") "]"},
+        {"\"model\": [ " U("c") " , " U("d") " ] ", "[" U("c") "," U("d") "]"},
+        {"\"model\":[" ABORTED "," U("e") "]", "[" U("e") "]"},
+        {"\"model\":[" U("f") "," ABORTED "]", "[" U("f") "]"},
+        {"\"model\":[" ABORTED "]", "[]"},
+        {"\"model\":[]", "[]"},
+        {"\"model\":[1," U("g") "]", "[" U("g") "]"},
+        {"\"x\":2", "[]"},
+        {"\"model\":[" U("old") "]", "[" U("new") "," U("er") "]"},
+        {"\"edits\":[{\"target\":11,\"action\":\"replace\",\"messages\":[" U("new") "," U(
+             "er") "]}]",
+         "[]"},
+    };
+    enum { N = sizeof all / sizeof all[0] };
+    made m = {.n = 0};
+    tci_context *c;
+    tc_result *r;
+    tc_context_view view;
+    (void)state;
+    tci_arena_init(&m.arena, 0);
+    OK(tc_result_new(&r, err));
+    OK(tci_context_of(1, 0, NULL, 0, &c, err));
+    for (size_t i = 0; i < N; i++) {
+        char members[512];
+        (void)snprintf(members, sizeof members, "\"kind\":\"k\",%s", all[i].members);
+        add(&m, i + 2, members);
+        tci_entry e = m.entries[i];
+        OK(tci_arena_dup(&c->texts->arena, e.json, &e.json, err));
+        OK(tci_arena_dup(&c->texts->arena, e.kind, &e.kind, err));
+        OK(tci_context_add(c, &e, 1, err));
+    }
+    OK(tci_context_settle(c, err));
+    OK(tci_context_view(c, r, &view, err));
+    tci_context_free(c);
+    assert_int_equal(view.nentries, N);
+    assert_int_equal(view.nmessages, 10);
+    for (size_t i = 0; i < N; i++) {
+        assert_true(tci_str_eq(view.entries[i], m.entries[i].json));
+        if (!tci_str_eq(view.contributions[i], tci_str(all[i].contribution)))
+            fail_msg("%zu: %.*s", i, TC_STR_ARG(view.contributions[i]));
+    }
+    assert_true(tci_str_eq(view.messages[9], TC_STR(U("er"))));
+    tc_result_free(r);
+    tci_arena_done(&m.arena);
+#undef U
+#undef ABORTED
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -289,6 +347,7 @@ int main(void)
         cmocka_unit_test(edits_of_older_head_markers_count),
         cmocka_unit_test(a_cut_never_parts_a_call_from_its_result),
         cmocka_unit_test(odd_text_is_read_as_it_is),
+        cmocka_unit_test(hosts_see_texts_that_outlive_the_context),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
