@@ -77,7 +77,8 @@ static bool out_line(cli *c, const tci_json *device)
     tci_buf_init(&b, TCI_BUF_MAX);
     put_column(&b, tci_json_str_member(device, "name"), NAME_COLUMN);
     put_column(&b, tci_str(state), STATE_COLUMN);
-    put_column(&b, tci_json_str_member(device, "kind"), KIND_COLUMN);
+    put_column(&b, member_is(device, "kind", "external") ? TC_STR("external") : TC_STR("dials in"),
+               KIND_COLUMN);
     put_column(&b, tci_json_str_member(device, "id"), 0);
     cli_put_name(&b, tci_json_str_member(device, "device_id"));
     if (strcmp(state, "waiting") == 0) {
