@@ -132,30 +132,33 @@ static int run_entry(load *l)
     return run_entries(l, 1);
 }
 
-static tc_str task_text(tci_buf *b, uint64_t i)
+/* Texts are put together without formatting, which would be a good part of what is measured. */
+static tc_str around(tci_buf *b, tc_str before, uint64_t i, tc_str after)
 {
     tci_buf_clear(b);
-    tci_buf_printf(b,
-                   "{\"id\":3,\"conversationId\":1,\"kind\":\"pi.tool\",\"version\":2,\"input\":{"
-                   "\"kind\":\"model\","
-                   "\"assistant\":11,\"callId\":\"c1\"},\"background\":false,\"abortRequested\":"
-                   "false,\"state\":{"
-                   "\"status\":\"running\",\"checkpoint\":{\"phase\":\"execute\",\"arguments\":{"
-                   "\"text\":\"%llu\"},"
-                   "\"replay\":\"unsafe\"}},\"owner\":9,\"startedAt\":1700000000059}",
-                   (unsigned long long)i);
+    tci_buf_append_str(b, before);
+    tci_buf_append_u64(b, i);
+    tci_buf_append_str(b, after);
     return tci_buf_str(b);
+}
+
+static tc_str task_text(tci_buf *b, uint64_t i)
+{
+    return around(
+        b,
+        TC_STR("{\"id\":3,\"conversationId\":1,\"kind\":\"pi.tool\",\"version\":2,\"input\":{"
+               "\"kind\":\"model\",\"assistant\":11,\"callId\":\"c1\"},\"background\":false,"
+               "\"abortRequested\":false,\"state\":{\"status\":\"running\",\"checkpoint\":{"
+               "\"phase\":\"execute\",\"arguments\":{\"text\":\""),
+        i, TC_STR("\"},\"replay\":\"unsafe\"}},\"owner\":9,\"startedAt\":1700000000059}"));
 }
 
 static tc_str live_text(tci_buf *b, uint64_t i)
 {
-    tci_buf_clear(b);
-    tci_buf_printf(b,
-                   "{\"run\":{\"taskId\":9,\"inputs\":[8]},\"tools\":[{\"callId\":\"c1\",\"name\":"
-                   "\"echo\",\"taskId\":3,"
-                   "\"status\":\"running\",\"output\":\"%llu\"}]}",
-                   (unsigned long long)i);
-    return tci_buf_str(b);
+    return around(b,
+                  TC_STR("{\"run\":{\"taskId\":9,\"inputs\":[8]},\"tools\":[{\"callId\":\"c1\","
+                         "\"name\":\"echo\",\"taskId\":3,\"status\":\"running\",\"output\":\""),
+                  i, TC_STR("\"}]}"));
 }
 
 static int run_step(load *l)

@@ -146,20 +146,22 @@ void tci_buf_printf(tci_buf *b, const char *fmt, ...)
 {
     if (b->failed != TC_OK)
         return;
+    /* vsnprintf ends with a NUL, which may be one byte more than max allows. */
+    char small[512], *text = small;
     va_list args;
     va_start(args, fmt);
-    int len = vsnprintf(NULL, 0, fmt, args);
+    int len = vsnprintf(small, sizeof small, fmt, args);
     va_end(args);
     TC_ASSERT(len >= 0); /* only a bad format of ours gets here */
-    /* vsnprintf ends with a NUL, which may be one byte more than max allows. */
-    char small[256], *text = small;
-    if ((size_t)len >= sizeof small && (text = tci_mem_resize(NULL, (size_t)len + 1)) == NULL) {
-        b->failed = TC_E_NO_MEMORY;
-        return;
+    if ((size_t)len >= sizeof small) {
+        if ((text = tci_mem_resize(NULL, (size_t)len + 1)) == NULL) {
+            b->failed = TC_E_NO_MEMORY;
+            return;
+        }
+        va_start(args, fmt);
+        (void)vsnprintf(text, (size_t)len + 1, fmt, args); /* measured above */
+        va_end(args);
     }
-    va_start(args, fmt);
-    (void)vsnprintf(text, (size_t)len + 1, fmt, args); /* measured above */
-    va_end(args);
     tci_buf_append(b, text, (size_t)len);
     if (text != small)
         tci_mem_free(text);

@@ -110,7 +110,7 @@ static int use_buf(void *arg)
     tci_buf_init(&b, TCI_BUF_MAX);
     for (int i = 0; i < 300; i++) {
         tci_buf_append_u64(&b, (uint64_t)i * 1000003);
-        tci_buf_printf(&b, "%0400d", i);
+        tci_buf_printf(&b, "%0600d", i);
     }
     int rc = tci_buf_error(&b, &err);
     tci_buf_done(&b);
