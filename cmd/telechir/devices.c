@@ -229,19 +229,24 @@ int devices_find(cli *c, const host_at *at, const char *named, tc_str *ret_id)
     return tc_err_hint(&c->err, "name one by its id: %.*s", TC_STR_ARG(m.ids));
 }
 
-static int revoke(cli *c, const host_at *at)
+int devices_end(cli *c, const host_at *at, const char *action, const char *other, const char *said)
 {
     tci_json answer;
     tc_str id, path;
     int rc = devices_find(c, at, c->args[1], &id);
     if (rc == 0)
-        rc = host_device_path(c, id, "/revoke", &path, &c->err);
+        rc = host_device_path(c, id, action, &path, &c->err);
     if (rc < 0)
         return rc;
     rc = host_call(c, at, "POST", path, TC_STR("{}"), &answer, &c->err);
     if (rc == TC_E_CONFLICT) /* not of this kind */
-        (void)tc_err_hint(&c->err, "telechir devices remove %.*s", TC_STR_ARG(id));
-    return rc == 0 ? devices_say(c, "revoked", &answer) : rc;
+        (void)tc_err_hint(&c->err, "telechir devices %s %.*s", other, TC_STR_ARG(id));
+    return rc == 0 ? devices_say(c, said, &answer) : rc;
+}
+
+static int revoke(cli *c, const host_at *at)
+{
+    return devices_end(c, at, "/revoke", "remove", "revoked");
 }
 
 static bool show_member(cli *c, const char *label, const tci_json *v, const char *key)

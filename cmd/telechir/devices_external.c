@@ -116,15 +116,5 @@ int devices_add_http(cli *c, const host_at *at)
 
 int devices_remove(cli *c, const host_at *at)
 {
-    tci_json answer;
-    tc_str id, path;
-    int rc = devices_find(c, at, c->args[1], &id);
-    if (rc == 0)
-        rc = host_device_path(c, id, "/remove", &path, &c->err);
-    if (rc < 0)
-        return rc;
-    rc = host_call(c, at, "POST", path, TC_STR("{}"), &answer, &c->err);
-    if (rc == TC_E_CONFLICT) /* not of this kind */
-        (void)tc_err_hint(&c->err, "telechir devices revoke %.*s", TC_STR_ARG(id));
-    return rc == 0 ? devices_say(c, "removed", &answer) : rc;
+    return devices_end(c, at, "/remove", "revoke", "removed");
 }
