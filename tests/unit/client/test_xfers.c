@@ -70,19 +70,34 @@ static void completion(peer *p, unsigned long long nbytes, const char *hex)
                                hex, nbytes));
 }
 
+static void answer(peer *p)
+{
+    if (strcmp(p->method, "file.stat") == 0)
+        peer_result(p, "{" FILE_INFO("120") "}");
+    else if (strcmp(p->method, "session.close") == 0)
+        peer_result(p, "{\"closed\":true}");
+    else if (strcmp(p->method, "file.abort_writer") == 0)
+        peer_result(p, "{\"status\":\"already_aborted\"}");
+}
+
 /* Serve what comes until the link ends. */
 static void serve(peer *p)
 {
     bool is_data;
+    while (peer_next(p, &is_data))
+        if (!is_data)
+            answer(p);
+}
+
+/* Serve what comes until a reset: a Host may hear of it after the next request. */
+static void serve_until_reset(peer *p)
+{
+    bool is_data;
     while (peer_next(p, &is_data)) {
-        if (is_data)
-            continue;
-        if (strcmp(p->method, "file.stat") == 0)
-            peer_result(p, "{" FILE_INFO("120") "}");
-        else if (strcmp(p->method, "session.close") == 0)
-            peer_result(p, "{\"closed\":true}");
-        else if (strcmp(p->method, "file.abort_writer") == 0)
-            peer_result(p, "{\"status\":\"already_aborted\"}");
+        if (!is_data)
+            answer(p);
+        else if (p->data.kind == TCI_EIPD_RESET)
+            return;
     }
 }
 
@@ -354,14 +369,11 @@ static int refusing_sink(void *user, const void *bytes, size_t len, tc_err *err)
 
 static void play_our_reset(peer *p)
 {
-    bool is_data = true;
     if (!begin_read(p))
         return;
     attached(p);
     chunk(p, 0);
-    while (is_data && peer_next(p, &is_data))
-        if (p->data.kind == TCI_EIPD_RESET)
-            break;
+    serve_until_reset(p);
     if (p->data.status != TCI_EIPD_STATUS_CANCELLED)
         peer_fail(p, "another status than cancelled");
     chunk(p, CHUNK); /* was under way: harmless */
@@ -582,18 +594,22 @@ static void a_reset_write_did_not_start(void **state)
     rig_close(&g);
 }
 
-/* Loses the link after so many frames from the client. */
+enum { AT_COMMIT = UPLOAD + 1 };
+
+/* Loses the link when so many bytes have come, or the commit. */
 static void play_lost_write(peer *p)
 {
-    const unsigned *nframes = p->arg;
-    bool is_data;
+    const size_t *at = p->arg;
+    bool is_data = true;
     if (!begin_write(p))
         return;
-    for (unsigned i = 0; i < *nframes; i++) {
+    for (size_t got = 0; *at == AT_COMMIT ? is_data : got < *at;) {
         if (!peer_next(p, &is_data))
             return;
-        if (is_data && p->data.kind == TCI_EIPD_CHUNK)
-            credit(p, p->data.offset + p->data.payload.len);
+        if (is_data && p->data.kind == TCI_EIPD_CHUNK) {
+            got = p->data.offset + p->data.payload.len;
+            credit(p, got);
+        }
         if (is_data && p->data.kind == TCI_EIPD_END)
             peer_data(p, TCI_EIPD_END_ACK, TCI_EIPD_STATUS_NONE, p->data.offset, NULL, 0);
     }
@@ -603,16 +619,17 @@ static void play_lost_write(peer *p)
 static void case_65_a_write_lost_before_its_commit_did_not_start(void **state)
 {
     TCI_UNUSED(state);
-    enum { CHUNKS = 16 }; /* 1,000,000 bytes in frames of 65,536 with their heads */
-    for (unsigned n = 0; n <= CHUNKS + 2; n += 3) {
+    const size_t cuts[] = {0, 1, UPLOAD / 2, UPLOAD, AT_COMMIT};
+    for (size_t i = 0; i < TCI_ARRAY_LEN(cuts); i++) {
+        size_t at = cuts[i];
         rig g = {0};
-        rig_open(&g, play_lost_write, &n);
+        rig_open(&g, play_lost_write, &at);
         int rc = write_file(&g);
         assert_true(rc < 0);
-        if (n >= CHUNKS + 2) {
+        if (at == AT_COMMIT) {
             assert_int_equal(rc, TC_E_UNKNOWN_OUTCOME);
-            assert_outcome(&g, TC_OUTCOME_UNKNOWN); /* the commit was under way */
-        } else if (n <= CHUNKS) {
+            assert_outcome(&g, TC_OUTCOME_UNKNOWN);
+        } else {
             assert_outcome(&g, TC_OUTCOME_NOT_STARTED);
         }
         rig_close(&g);

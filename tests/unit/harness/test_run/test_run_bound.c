@@ -257,12 +257,12 @@ static void after_a_restart_the_same_child_is_found(void **state)
         run_model_hold(&p.w.model, run_text("lost"), -1);
         uint64_t id = world_say(&p.w, "go");
         run_model_wait_held(&p.w.model, 1);
-        uint64_t child = p.child, submission = p.submission;
         if (is_kill)
             world_kill(&p.w);
         else
             world_close(&p.w);
         assert_int_equal(p.rc[0], TC_E_CANCELLED);
+        uint64_t child = p.child, submission = p.submission; /* the thread of the call is over */
         p.child = p.submission = 0;
         run_model_say(&p.w.model, run_text("found it"));
         run_model_say(&p.w.model, run_text("fine"));
