@@ -70,7 +70,7 @@ static bool grow(tci_buf *b, size_t len)
     return true;
 }
 
-char *tci_buf_reserve(tci_buf *b, size_t len)
+static inline char *room(tci_buf *b, size_t len)
 {
     if (TCI_UNLIKELY(b->failed != TC_OK))
         return NULL;
@@ -79,31 +79,41 @@ char *tci_buf_reserve(tci_buf *b, size_t len)
     return b->ptr + b->len;
 }
 
+char *tci_buf_reserve(tci_buf *b, size_t len)
+{
+    return room(b, len);
+}
+
 void tci_buf_commit(tci_buf *b, size_t len)
 {
     TC_ASSERT(len <= b->cap - b->len);
     b->len += len;
 }
 
-void tci_buf_append(tci_buf *b, const void *bytes, size_t len)
+static inline void append(tci_buf *b, const void *bytes, size_t len)
 {
     if (len == 0)
         return;
-    char *at = tci_buf_reserve(b, len);
+    char *at = room(b, len);
     if (at == NULL)
         return;
     memcpy(at, bytes, len);
     b->len += len;
 }
 
+void tci_buf_append(tci_buf *b, const void *bytes, size_t len)
+{
+    append(b, bytes, len);
+}
+
 void tci_buf_append_str(tci_buf *b, tc_str s)
 {
-    tci_buf_append(b, s.ptr, s.len);
+    append(b, s.ptr, s.len);
 }
 
 void tci_buf_append_byte(tci_buf *b, char c)
 {
-    char *at = tci_buf_reserve(b, 1);
+    char *at = room(b, 1);
     if (at == NULL)
         return;
     *at = c;
@@ -118,7 +128,7 @@ void tci_buf_append_u64(tci_buf *b, uint64_t value)
         text[--at] = (char)('0' + value % 10);
         value /= 10;
     } while (value > 0);
-    tci_buf_append(b, text + at, sizeof text - at);
+    append(b, text + at, sizeof text - at);
 }
 
 void tci_buf_append_i64(tci_buf *b, int64_t value)

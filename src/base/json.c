@@ -9,9 +9,9 @@
  * own slot, just below, gets the result. */
 #include "base/json.h"
 #include "base/hash.h"
-#include "base/json_int.h"
 #include "base/num.h"
 #include "base/utf8.h"
+#include "base/vec.h"
 
 enum {
     STACK_FIRST = 4096, /* bytes on the C stack; more comes from the heap */
@@ -105,11 +105,11 @@ static inline tci_json *top(parser *p)
  * outside ASCII, or the end. */
 static inline const char *plain_end(const char *at, const char *end)
 {
-    while (end - at >= TCI_JSON_STEP) {
-        tci_json_bytes v = tci_json_load(at);
-        size_t n = tci_json_first(tci_json_stops(v) | (tci_json_bytes)(v > 0x7f));
+    while (end - at >= TCI_VEC_BYTES) {
+        tci_vec v = tci_vec_load(at);
+        size_t n = tci_vec_first(tci_vec_json_stops(v) | (tci_vec)(v > 0x7f));
         at += n;
-        if (n < TCI_JSON_STEP)
+        if (n < TCI_VEC_BYTES)
             return at;
     }
     for (; at != end; at++) {
@@ -174,13 +174,13 @@ static char *unescape(parser *p, tc_str raw, char *out)
                                     ['f'] = '\f', ['n'] = '\n',  ['r'] = '\r', ['t'] = '\t'};
     const char *at = raw.ptr, *end = raw.ptr + raw.len;
     for (;;) {
-        if (end - at >= TCI_JSON_STEP) {
-            tci_json_bytes v = tci_json_load(at); /* out lags behind at, so there is room */
+        if (end - at >= TCI_VEC_BYTES) {
+            tci_vec v = tci_vec_load(at); /* out lags behind at, so there is room */
             memcpy(out, &v, sizeof v);
-            size_t n = tci_json_first((tci_json_bytes)(v == '\\'));
+            size_t n = tci_vec_first((tci_vec)(v == '\\'));
             at += n;
             out += n;
-            if (n == TCI_JSON_STEP)
+            if (n == TCI_VEC_BYTES)
                 continue;
         } else {
             while (at != end && *at != '\\')

@@ -5,8 +5,8 @@
  * buffer has no room for the worst case, so a buffer fills to its maximum exactly. */
 #include "base/base64.h"
 #include "base/json.h"
-#include "base/json_int.h"
 #include "base/num.h"
+#include "base/vec.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -24,9 +24,9 @@ static bool is_surrogate(tc_str s, size_t i)
 }
 
 /* What may not stand as it is: 0xed begins a kept surrogate, and some ordinary characters. */
-static inline size_t first_stop(tci_json_bytes v)
+static inline size_t first_stop(tci_vec v)
 {
-    return tci_json_first(tci_json_stops(v) | (tci_json_bytes)(v == 0xed));
+    return tci_vec_first(tci_vec_json_stops(v) | (tci_vec)(v == 0xed));
 }
 
 /* The same for one byte. */
@@ -48,7 +48,7 @@ static inline bool has_stop(uint64_t w)
     return (found & tops) != 0;
 }
 
-/* Copies n < TCI_JSON_STEP plain bytes, by two words that overlap: most names and values are that
+/* Copies n < TCI_VEC_BYTES plain bytes, by two words that overlap: most names and values are that
  * short, and a loop of unknown length is what they would cost. False, and nothing is promised of
  * out, when one of them is not plain. */
 static inline bool copy_short(char *out, const char *p, size_t n)
@@ -119,9 +119,9 @@ static size_t escaped_len(tc_str s)
     char ignored[ESCAPE_MAX];
     size_t len = 0, i = 0;
     while (i < s.len) {
-        size_t n = TCI_JSON_STEP;
-        while (n == TCI_JSON_STEP && s.len - i >= TCI_JSON_STEP) {
-            n = first_stop(tci_json_load(s.ptr + i));
+        size_t n = TCI_VEC_BYTES;
+        while (n == TCI_VEC_BYTES && s.len - i >= TCI_VEC_BYTES) {
+            n = first_stop(tci_vec_load(s.ptr + i));
             i += n;
             len += n;
         }
@@ -163,15 +163,15 @@ static void put_quoted(tci_buf *b, bool has_comma, tc_str s, bool has_colon)
         *out++ = ',';
     *out++ = '"';
     for (;;) {
-        size_t n = TCI_JSON_STEP;
-        while (n == TCI_JSON_STEP && s.len - at >= TCI_JSON_STEP) {
-            tci_json_bytes v = tci_json_load(s.ptr + at);
+        size_t n = TCI_VEC_BYTES;
+        while (n == TCI_VEC_BYTES && s.len - at >= TCI_VEC_BYTES) {
+            tci_vec v = tci_vec_load(s.ptr + at);
             memcpy(out, &v, sizeof v);
             n = first_stop(v);
             at += n;
             out += n;
         }
-        if (n == TCI_JSON_STEP && copy_short(out, s.ptr + at, s.len - at)) {
+        if (n == TCI_VEC_BYTES && copy_short(out, s.ptr + at, s.len - at)) {
             out += s.len - at;
             break;
         }

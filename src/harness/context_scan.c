@@ -4,6 +4,7 @@
  * stored it. Any thread. Invariant: nothing is read outside the text, whatever is in it. */
 #include "harness/context_scan.h"
 #include "base/json.h"
+#include "base/vec.h"
 
 static const char *skip_blank(const char *at, const char *end)
 {
@@ -16,23 +17,11 @@ static const char *skip_blank(const char *at, const char *end)
  * cost more than it finds. */
 static inline const char *find_quote(const char *at, const char *end)
 {
-    enum { STEP = 16 };
-    typedef unsigned char bytes __attribute__((vector_size(STEP)));
-    typedef uint64_t words __attribute__((vector_size(STEP)));
-    if (end - at >= STEP) {
-        bytes v;
-        memcpy(&v, at, sizeof v);
-        words w = (words)(bytes)(v == '"');
-        uint64_t low = w[0], high = w[1];
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-        low = __builtin_bswap64(low);
-        high = __builtin_bswap64(high);
-#endif
-        if (low != 0)
-            return at + (size_t)__builtin_ctzll(low) / 8;
-        if (high != 0)
-            return at + 8 + (size_t)__builtin_ctzll(high) / 8;
-        at += STEP;
+    if (end - at >= TCI_VEC_BYTES) {
+        size_t n = tci_vec_first((tci_vec)(tci_vec_load(at) == '"'));
+        at += n;
+        if (n < TCI_VEC_BYTES)
+            return at;
     }
     return memchr(at, '"', (size_t)(end - at));
 }

@@ -333,7 +333,11 @@ tc_str tci_query_str(const tci_query *q, int column)
     return tci_str_of(bytes, bytes != NULL ? (size_t)sqlite3_column_bytes(q->stmt, column) : 0);
 }
 
-int tci_query_dup(const tci_query *q, int column, tci_arena *a, tc_str *ret, tc_err *err)
+int tci_query_dup(const tci_query *q, const tci_query_text *texts, size_t count, tci_arena *a,
+                  tc_err *err)
 {
-    return tci_arena_dup(a, tci_query_str(q, column), ret, err);
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < count; i++)
+        rc = tci_arena_dup(a, tci_query_str(q, texts[i].column), texts[i].to, err);
+    return rc;
 }

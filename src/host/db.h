@@ -44,8 +44,12 @@ int tci_query_run(tci_query *q, size_t *ret_changed, tc_err *err) TC_CHECKED;
 int64_t tci_query_int(const tci_query *q, int column); /* columns from 0 on; 0 for NULL */
 /* Until the next step. */
 tc_str tci_query_str(const tci_query *q, int column);
-/* A copy in a. */
-int tci_query_dup(const tci_query *q, int column, tci_arena *a, tc_str *ret,
+typedef struct tci_query_text {
+    int column;
+    tc_str *to;
+} tci_query_text;
+/* Copies of texts of the row, in a. */
+int tci_query_dup(const tci_query *q, const tci_query_text *texts, size_t count, tci_arena *a,
                   tc_err *err) TC_CHECKED;
 
 #endif

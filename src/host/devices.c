@@ -67,19 +67,15 @@ static int read_row(const tci_query *q, tci_arena *a, tci_host_device *ret, tci_
         .expires_ms = tci_query_int(q, AT_EXPIRES),
         .is_rejected = tci_query_int(q, AT_REJECTED) != 0,
     };
-    const struct {
-        int column;
-        tc_str *to;
-    } texts[] = {{AT_ID, &d.id},
-                 {AT_DEVICE_ID, &d.device_id},
-                 {AT_NAME, &d.name},
-                 {AT_ADDRESS, &d.address},
-                 {AT_CLASH_ADDRESS, &d.clash_address},
-                 {AT_CHALLENGE, &d.challenge_id},
-                 {AT_CODE, &d.code}};
-    for (size_t i = 0; i < TCI_ARRAY_LEN(texts); i++)
-        if (tci_query_dup(q, texts[i].column, a, texts[i].to, err) < 0)
-            return err->code;
+    const tci_query_text texts[] = {{AT_ID, &d.id},
+                                    {AT_DEVICE_ID, &d.device_id},
+                                    {AT_NAME, &d.name},
+                                    {AT_ADDRESS, &d.address},
+                                    {AT_CLASH_ADDRESS, &d.clash_address},
+                                    {AT_CHALLENGE, &d.challenge_id},
+                                    {AT_CODE, &d.code}};
+    if (tci_query_dup(q, texts, TCI_ARRAY_LEN(texts), a, err) < 0)
+        return err->code;
     tc_str digest = tci_query_str(q, AT_DIGEST);
     if (digest.len != sizeof ret_digest->bytes)
         return tc_err_set(err, TC_E_PARSE, "the Host's records hold a malformed digest");
@@ -334,7 +330,7 @@ static int find_by_digest(tci_host_db *db, const tci_digest *digest, tci_arena *
         return rc;
     tci_query_bind_bytes(&q, 1, digest->bytes, sizeof digest->bytes);
     rc = tci_query_step(&q, err);
-    if (rc > 0 && tci_query_dup(&q, 0, a, ret_id, err) < 0)
+    if (rc > 0 && tci_arena_dup(a, tci_query_str(&q, 0), ret_id, err) < 0)
         rc = err->code;
     tci_query_close(&q);
     return rc;

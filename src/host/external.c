@@ -30,18 +30,14 @@ static int read_row(const tci_query *q, tci_arena *a, tci_host_device *ret, tc_e
         .approved_ms = tci_query_int(q, AT_CREATED),
         .seen_ms = tci_query_int(q, AT_SEEN),
     };
-    const struct {
-        int column;
-        tc_str *to;
-    } texts[] = {{AT_ID, &d.id},
-                 {AT_DEVICE_ID, &d.device_id},
-                 {AT_NAME, &d.name},
-                 {AT_URL, &d.url},
-                 {AT_CREDENTIAL_FILE, &d.credential_file},
-                 {AT_CA_FILE, &d.ca_file}};
-    for (size_t i = 0; i < TCI_ARRAY_LEN(texts); i++)
-        if (tci_query_dup(q, texts[i].column, a, texts[i].to, err) < 0)
-            return err->code;
+    const tci_query_text texts[] = {{AT_ID, &d.id},
+                                    {AT_DEVICE_ID, &d.device_id},
+                                    {AT_NAME, &d.name},
+                                    {AT_URL, &d.url},
+                                    {AT_CREDENTIAL_FILE, &d.credential_file},
+                                    {AT_CA_FILE, &d.ca_file}};
+    if (tci_query_dup(q, texts, TCI_ARRAY_LEN(texts), a, err) < 0)
+        return err->code;
     *ret = d;
     return 0;
 }

@@ -347,8 +347,8 @@ static void forget_lines(commit *c)
         c->files[k]->first_line = c->files[k]->last_line = 0;
     tci_buf_clear(&c->j->lines);
     tci_buf_clear(&c->j->marker);
-    tci_buf_trim(&c->j->lines, TCI_JSONL_OBSOLETE_MIN);
-    tci_buf_trim(&c->j->marker, TCI_JSONL_OBSOLETE_MIN);
+    tci_buf_trim(&c->j->lines, TCI_JSONL_BUF_KEEP);
+    tci_buf_trim(&c->j->marker, TCI_JSONL_BUF_KEEP);
 }
 
 static int run(commit *c, tc_err *err)

@@ -31,7 +31,8 @@
 enum {
     TCI_JSONL_OPEN_MAX = 48,                 /* sidecars held open */
     TCI_JSONL_LINE_MAX = 1024 * 1024 * 1024, /* bytes of a line */
-    TCI_JSONL_OBSOLETE_MIN = 128 * 1024,     /* bytes, before a sidecar is rewritten */
+    TCI_JSONL_BUF_KEEP = 128 * 1024,         /* bytes, of memory kept from commit to commit */
+    TCI_JSONL_OBSOLETE_MIN = 512 * 1024,     /* bytes, before a sidecar is rewritten */
     TCI_JSONL_OBSOLETE_TIMES = 4,            /* what is needed, likewise */
     TCI_JSONL_WINDOW = 64 * 1024             /* bytes of main.jsonl read at once by scans */
 };

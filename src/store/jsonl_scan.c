@@ -6,10 +6,7 @@
 #include "store/jsonl_scan.h"
 #include "base/num.h"
 #include "base/utf8.h"
-
-enum { STEP = 16 };
-typedef unsigned char bytes __attribute__((vector_size(STEP)));
-typedef uint64_t words __attribute__((vector_size(STEP)));
+#include "base/vec.h"
 
 static bool fail(tci_scan *s)
 {
@@ -19,7 +16,8 @@ static bool fail(tci_scan *s)
 
 static inline bool is_blank(char c)
 {
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+    return TCI_UNLIKELY((unsigned char)c <= ' ') &&
+           (c == ' ' || c == '\t' || c == '\n' || c == '\r');
 }
 
 static inline const char *blanks(const char *p, const char *end)
@@ -29,36 +27,17 @@ static inline const char *blanks(const char *p, const char *end)
     return p;
 }
 
-/* Offset of the first byte that is not 0; each is 0 or 0xff, and one is not 0. */
-static inline size_t first_set(words w)
-{
-    uint64_t low = w[0], high = w[1];
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    low = __builtin_bswap64(low);
-    high = __builtin_bswap64(high);
-#endif
-    return low != 0 ? (size_t)__builtin_ctzll(low) / 8 : 8 + (size_t)__builtin_ctzll(high) / 8;
-}
-
-/* Which of the bytes at p are not ordinary ones of a string. Flipping one bit puts the quote directly behind
- * the control characters, and nothing else there. */
-static inline bytes odd_bytes(const char *p)
-{
-    bytes v;
-    memcpy(&v, p, sizeof v);
-    return (bytes)((v ^ 2) <= ('"' ^ 2)) | (bytes)(v == '\\');
-}
-
 /* The first byte that is not an ordinary one of a string; end when there is none. */
 static inline const char *plain_end(const char *p, const char *end)
 {
-    for (; end - p >= STEP; p += STEP) {
-        words w = (words)odd_bytes(p);
-        if ((w[0] | w[1]) != 0)
-            return p + first_set(w);
-        for (; end - p >= 3 * STEP; p += 2 * STEP) { /* in a long text, two at once */
-            w = (words)(odd_bytes(p + STEP) | odd_bytes(p + 2 * STEP));
-            if ((w[0] | w[1]) != 0)
+    for (; end - p >= TCI_VEC_BYTES; p += TCI_VEC_BYTES) {
+        tci_vec stops = tci_vec_json_stops(tci_vec_load(p));
+        if (tci_vec_any(stops))
+            return p + tci_vec_first(stops);
+        for (; end - p >= 3 * TCI_VEC_BYTES;
+             p += 2 * TCI_VEC_BYTES) { /* in a long text, two at once */
+            if (tci_vec_any(tci_vec_json_stops(tci_vec_load(p + TCI_VEC_BYTES)) |
+                            tci_vec_json_stops(tci_vec_load(p + 2 * TCI_VEC_BYTES))))
                 break;
         }
     }

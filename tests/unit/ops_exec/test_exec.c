@@ -180,7 +180,7 @@ static void case_14_server_lives_between_calls(void **state)
     run r = {0};
     run_start(
         &r, f,
-        "echo $$ >case_14.pid; echo up; trap 'echo bye; exit 5' TERM; while :; do sleep 0.02; done",
+        "trap 'echo bye; exit 5' TERM; echo up; echo $$ >case_14.pid; while :; do sleep 0.02; done",
         fix_opts());
     int pid = pid_in_file(f, "case_14.pid");
     for (int i = 0; i < 5; i++) {
