@@ -212,6 +212,7 @@ static void pump(tci_conn *c)
             tci_sess *s = TCI_CONTAINER(link, tci_sess, link);
             again |= pump_lane(c, &s->cleanup);
             again |= pump_lane(c, &s->ordinary);
+            again |= pump_lane(c, &s->keepalive);
         }
     }
 }

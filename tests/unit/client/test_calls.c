@@ -4,8 +4,11 @@
  * break the protocol, giving up, lanes, keeping alive. */
 #include "peer.h"
 
+#include "client/client_int.h"
 #include "plat/clock.h"
 #include "tests.h"
+
+enum { GIVE_UP_MS = 1000 }; /* the request has long left by then */
 
 #define INFO "\"info\":{\"kind\":\"file\",\"path\":{\"path\":\"/w/f\"},\"size_bytes\":1}"
 
@@ -203,6 +206,7 @@ typedef struct second {
     tc_result *r;
     tc_err err;
     int rc;
+    size_t nwaiting; /* calls of the connection that wait in some lane */
 } second;
 
 static void write_second(void *arg)
@@ -439,7 +443,7 @@ static void a_change_given_up_on_is_unknown_and_its_late_answer_harmless(void **
     rig g = {0};
     tc_ctx *ctx;
     rig_open(&g, play_never_answers, NULL);
-    assert_ok(&g, tc_ctx_new(50, &ctx, &g.err));
+    assert_ok(&g, tc_ctx_new(GIVE_UP_MS, &ctx, &g.err));
     assert_code(&g, TC_E_UNKNOWN_OUTCOME, write_one(&g, ctx));
     assert_int_equal(g.err.cause, TC_E_TIMEOUT);
     assert_outcome(&g, TC_OUTCOME_UNKNOWN);
@@ -474,11 +478,15 @@ static void play_late_session(peer *p)
     /* The client has given up by now: this is its next request. */
     if (!peer_expect(p, "device.describe"))
         return;
+    uint64_t next_id = p->id;
     peer_result_as(p, id, NULL, "{\"descriptor\":{\"session_id\":\"session-late\"}}");
     if (!peer_expect(p, "session.close"))
         return;
     if (strcmp(p->session, "session-late") != 0)
         peer_fail(p, "another session is closed");
+    p->id = next_id;
+    p->session[0] = 0;
+    peer_error(p, -32030, "busy", "pre_dispatch");
     while (peer_next(p, &is_data))
         continue;
 }
@@ -490,12 +498,11 @@ static void a_session_that_opens_too_late_is_closed_again(void **state)
     tc_ctx *ctx;
     tc_device_info info;
     assert_ok(&g, rig_connect(&g, play_late_session, NULL));
-    assert_ok(&g, tc_ctx_new(30, &ctx, &g.err));
+    assert_ok(&g, tc_ctx_new(GIVE_UP_MS, &ctx, &g.err));
     assert_code(&g, TC_E_TIMEOUT, tc_session_open(g.device, ctx, NULL, &g.session, &g.err));
     assert_null(g.session);
-    tc_ctx_reset(ctx, 300);
-    tc_call call = TC_CALL(ctx, g.r);
-    assert_code(&g, TC_E_TIMEOUT, tc_device_describe(g.device, &call, &info, &g.err));
+    tc_call call = TC_CALL(NULL, g.r);
+    assert_code(&g, TC_E_BUSY, tc_device_describe(g.device, &call, &info, &g.err));
     assert_true(tc_device_is_alive(g.device));
     tc_ctx_free(ctx);
     rig_close(&g);
@@ -560,6 +567,18 @@ typedef struct signalled {
     atomic_bool is_set;
 } signalled;
 
+static void signal_it(signalled *s)
+{
+    atomic_store(&s->is_set, true);
+    tci_wake_all(&s->wake);
+}
+
+static void wait_signalled(signalled *s)
+{
+    while (!atomic_load(&s->is_set))
+        tci_wake_wait(&s->wake, 0, 0);
+}
+
 static void play_keepalive(peer *p)
 {
     bool is_data;
@@ -571,8 +590,7 @@ static void play_keepalive(peer *p)
             break;
         peer_result(p, "{\"alive\":true}");
     }
-    atomic_store(&s->is_set, true);
-    tci_wake_all(&s->wake);
+    signal_it(s);
     while (peer_next(p, &is_data))
         peer_result(p, "{\"alive\":true}");
 }
@@ -583,8 +601,66 @@ static void an_idle_session_is_kept_alive(void **state)
     rig g = {.peer = {.idle_timeout_ms = 60}};
     signalled s = {.is_set = false};
     rig_open(&g, play_keepalive, &s);
-    while (!atomic_load(&s.is_set))
-        tci_wake_wait(&s.wake, 0, 0);
+    wait_signalled(&s);
+    assert_true(tc_session_is_alive(g.session));
+    rig_close(&g);
+}
+
+typedef struct keepers {
+    second other;
+    signalled has_first, may_answer;
+} keepers;
+
+static void play_two_keepalives(peer *p)
+{
+    bool is_data;
+    keepers *k = p->arg;
+    if (!peer_session(p) || !peer_expect(p, "session.keepalive"))
+        return;
+    signal_it(&k->has_first);
+    wait_signalled(&k->may_answer);
+    if (p->in.len > 0) {
+        peer_fail(p, "two keepalives at once");
+        return;
+    }
+    peer_result(p, "{\"alive\":true}");
+    if (peer_expect(p, "session.keepalive"))
+        peer_result(p, "{\"alive\":true}");
+    while (peer_next(p, &is_data))
+        continue;
+}
+
+static void keep_alive(void *arg)
+{
+    second *s = arg;
+    s->rc = tc_session_keepalive(s->g->session, NULL, &s->err);
+}
+
+static void count_waiting(void *arg)
+{
+    second *s = arg;
+    s->nwaiting = s->g->device->conn->nwaiting;
+}
+
+/* The second goes when the first is answered. */
+static void keepalives_wait_for_each_other(void **state)
+{
+    TCI_UNUSED(state);
+    rig g = {0};
+    keepers k = {.other = {.g = &g}};
+    second first = {.g = &g};
+    tci_thread *threads[2];
+    rig_open(&g, play_two_keepalives, &k);
+    assert_ok(&g, tci_thread_new(keep_alive, &first, 0, &threads[0], &g.err));
+    wait_signalled(&k.has_first);
+    assert_ok(&g, tci_thread_new(keep_alive, &k.other, 0, &threads[1], &g.err));
+    while (k.other.nwaiting == 0)
+        assert_true(tci_runtime_run(g.rt, count_waiting, &k.other));
+    signal_it(&k.may_answer);
+    for (size_t i = 0; i < TCI_ARRAY_LEN(threads); i++)
+        tci_thread_join(threads[i]);
+    assert_ok(&g, first.rc);
+    assert_int_equal(k.other.rc, 0);
     assert_true(tc_session_is_alive(g.session));
     rig_close(&g);
 }
@@ -604,5 +680,6 @@ const struct CMUnitTest call_tests[] = {
     cmocka_unit_test(a_session_that_opens_too_late_is_closed_again),
     cmocka_unit_test(no_more_requests_than_the_device_takes),
     cmocka_unit_test(an_idle_session_is_kept_alive),
+    cmocka_unit_test(keepalives_wait_for_each_other),
 };
 const size_t ncall_tests = TCI_ARRAY_LEN(call_tests);
