@@ -273,7 +273,7 @@ static void on_pipes_limit(tci_timer *timer)
     tci_exec *exec = TCI_CONTAINER(timer, tci_exec, pipes);
     bool is_quiet_enough = exec->leave_others && exec->asked == TCI_EXEC_REASON_NONE;
     if (exec->is_paused ||
-        (is_quiet_enough && has_more_output(exec) && !tci_exec_out_is_ended(exec))) {
+        (has_more_output(exec) && is_quiet_enough && !tci_exec_out_is_ended(exec))) {
         wait_for_streams(exec);
         return;
     }

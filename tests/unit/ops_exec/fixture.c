@@ -15,7 +15,7 @@
 
 const fix_mode fix_modes[FIX_MODES] = {FIX_CGROUP, FIX_MARK, FIX_LIBRARY};
 
-enum { DEFAULT_CEILING = 256 * 1024 * 1024 };
+enum { DEFAULT_CEILING = 256 * 1024 * 1024, WAIT_MS = 30000 };
 
 int fix_setup(void **state)
 {
@@ -173,7 +173,21 @@ void run_wait(run *r, int64_t limit_ms)
 void run_script(run *r, fix *f, const char *script)
 {
     run_start(r, f, script, fix_opts());
-    run_wait(r, 30000);
+    run_wait(r, WAIT_MS);
+}
+
+int64_t run_limited(run *r, fix *f, const char *script, tci_exec_opts opts, const char *name)
+{
+    enum { LEAST_MS = 500, MOST_MS = 32000 };
+    for (int64_t limit_ms = LEAST_MS;; limit_ms *= 2) {
+        opts.wall_time_ms = limit_ms;
+        run_start(r, f, script, opts);
+        run_wait(r, limit_ms + WAIT_MS);
+        if (file_exists(name) || limit_ms >= MOST_MS)
+            return limit_ms;
+        run_done(r);
+        *r = (run){0};
+    }
 }
 
 static void on_abandoned(void *user)
@@ -187,7 +201,7 @@ void run_done(run *r)
     if (r->exec != NULL) {
         tci_exec_abandon(r->exec, on_abandoned, r);
         r->exec = NULL;
-        run_wait(r, 30000);
+        run_wait(r, WAIT_MS);
     }
     tci_spool_free(r->out);
     tci_spool_free(r->err);

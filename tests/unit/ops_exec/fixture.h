@@ -73,6 +73,10 @@ char *spool_text(const tci_spool *spool);
         tci_free(text_);                    \
     } while (0)
 
+/* Run with a limit on its time, to the end, and return that limit: the least of half a second, one,
+ * two... that leaves the script the time to write the file name. */
+int64_t run_limited(run *r, fix *f, const char *script, tci_exec_opts opts, const char *name);
+
 /* The number a command has written to a file of this folder; waits until it is there. */
 int pid_in_file(fix *f, const char *name);
 bool is_alive(int pid); /* and no zombie */

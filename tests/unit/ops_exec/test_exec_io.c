@@ -74,10 +74,10 @@ static void case_11_exits_without_reading(void **state)
     opts.initial_stdin = tci_str_of(bytes, 4 * MIB);
     run_start(&r, f, "exit 3", opts);
     tci_exec *exec = r.exec;
-    fix_wait_for(f, &r.has_started, 10000);
+    fix_wait_for(f, &r.has_started, 30000);
     uint64_t accepted = tci_exec_stdin_accepted(exec);
     assert_in_range(accepted, 0, 4 * MIB - 1);
-    run_wait(&r, 10000);
+    run_wait(&r, 30000);
     assert_int_equal(r.started_rc, 0);
     assert_int_equal(r.status.phase, TCI_EXEC_EXITED);
     assert_int_equal(r.status.exit_code, 3);
@@ -86,7 +86,7 @@ static void case_11_exits_without_reading(void **state)
     run strict = {0}; /* where a start promises delivery, the promise is taken back */
     opts.must_take_stdin = true;
     run_start(&strict, f, "exit 3", opts);
-    run_wait(&strict, 10000);
+    run_wait(&strict, 30000);
     assert_int_equal(strict.started_rc, TC_E_UNKNOWN_OUTCOME);
     assert_int_equal(strict.status.cleanup, TCI_EXEC_CLEANUP_COMPLETE);
     run_done(&strict);
@@ -94,7 +94,7 @@ static void case_11_exits_without_reading(void **state)
     run fits = {0}; /* what the pipe holds counts as delivered */
     opts.initial_stdin = tci_str_of(bytes, 100);
     run_start(&fits, f, "exit 3", opts);
-    run_wait(&fits, 10000);
+    run_wait(&fits, 30000);
     assert_int_equal(fits.started_rc, 0);
     assert_int_equal(fits.status.exit_code, 3);
     run_done(&fits);
@@ -111,7 +111,7 @@ static void initial_stdin_not_taken_in_time(void **state)
     opts.must_take_stdin = true;
     run_start(&r, f, "sleep 100", opts);
     assert_int_equal(tci_exec_status_of(r.exec).phase, TCI_EXEC_STARTING);
-    run_wait(&r, 20000);
+    run_wait(&r, 60000);
     assert_true(r.ended_ns - r.started_ns >= (int64_t)TCI_EXEC_STDIN_MS * 1000000);
     assert_int_equal(r.started_rc, TC_E_UNKNOWN_OUTCOME);
     assert_int_equal(r.status.phase, TCI_EXEC_SIGNALED);
@@ -139,7 +139,7 @@ static void writes_in_order(void **state)
     assert_int_equal(tci_exec_write_stdin(r.exec, &three.w, &err), 0);
     assert_int_equal(tci_exec_write_stdin(r.exec, &four.w, &err), TC_E_CONFLICT);
     assert_false(two.is_answered); /* never from inside */
-    run_wait(&r, 10000);
+    run_wait(&r, 30000);
     assert_true(two.is_answered && none.is_answered && three.is_answered);
     assert_int_equal(two.rc, 0);
     assert_int_equal(two.w.accepted, 4);
@@ -159,9 +159,9 @@ static void write_not_taken_in_time(void **state)
     opts.keep_stdin_open = true;
     run_start(&r, f, "sleep 100", opts);
     stdin_write big = {.w = {.data = tci_str_of(bytes, MIB), .cb = on_written}};
-    assert_int_equal(tci_exec_write_stdin(r.exec, &big.w, &err), 0);
     int64_t from_ns = tci_clock_mono_ns();
-    fix_wait_for(f, &big.is_answered, 20000);
+    assert_int_equal(tci_exec_write_stdin(r.exec, &big.w, &err), 0);
+    fix_wait_for(f, &big.is_answered, 60000);
     assert_true(tci_clock_mono_ns() - from_ns >= (int64_t)TCI_EXEC_STDIN_MS * 1000000);
     assert_int_equal(big.rc, TC_E_UNKNOWN_OUTCOME);
     assert_in_range(big.w.accepted, 1, MIB - 1);
@@ -170,7 +170,7 @@ static void write_not_taken_in_time(void **state)
     stdin_write after = {.w = {.data = tci_str_of(bytes, MIB), .cb = on_written}};
     assert_int_equal(tci_exec_write_stdin(r.exec, &after.w, &err), 0);
     tci_exec_kill(r.exec); /* the reader goes: partly accepted, no error */
-    run_wait(&r, 10000);
+    run_wait(&r, 30000);
     assert_true(after.is_answered);
     assert_int_equal(after.rc, 0);
     assert_true(after.w.accepted < MIB);
@@ -190,7 +190,7 @@ static void reader_closes_its_stdin(void **state)
         tci_loop_turn(f->loop, 100);
     stdin_write w = write_of("text", false);
     assert_int_equal(tci_exec_write_stdin(r.exec, &w.w, &err), 0);
-    fix_wait_for(f, &w.is_answered, 10000);
+    fix_wait_for(f, &w.is_answered, 30000);
     assert_int_equal(w.rc, 0);
     assert_int_equal(w.w.accepted, 0);
     assert_false(tci_exec_is_stdin_open(r.exec));
@@ -256,7 +256,7 @@ static void output_limit(void **state)
     fix *f = fix_of(state);
     run r = {.ceiling = 100000};
     run_start(&r, f, "head -c 100000 /dev/zero; sleep 0.1; echo more; sleep 100", fix_opts());
-    run_wait(&r, 10000);
+    run_wait(&r, 30000);
     assert_int_equal(r.status.phase, TCI_EXEC_FAILED);
     assert_int_equal(r.status.reason, TCI_EXEC_REASON_OUTPUT_LIMIT);
     tci_spool_info info = tci_spool_info_of(r.out);
@@ -306,7 +306,7 @@ static void spool_that_cannot_be_written(void **state)
     run r = {0};
     tci_file_fail_write_at(1, 28 /* ENOSPC */);
     run_start(&r, f, "head -c 100000 /dev/zero; sleep 100", fix_opts());
-    run_wait(&r, 10000);
+    run_wait(&r, 30000);
     tci_file_fail_write_at(0, 0);
     assert_int_equal(r.status.phase, TCI_EXEC_FAILED);
     assert_int_equal(r.status.reason, TCI_EXEC_REASON_BACKEND_LOST);
@@ -319,11 +319,14 @@ static void streams_closed_early(void **state)
 {
     fix *f = fix_of(state);
     run r = {0};
-    run_start(&r, f, "exec >&- 2>&-; sleep 0.2; exit 6", fix_opts());
+    tci_exec_opts opts = fix_opts();
+    opts.keep_stdin_open = true;
+    run_start(&r, f, "exec >&- 2>&-; read x; exit 6", opts);
     while (!tci_spool_info_of(r.out).producer_complete)
         tci_loop_turn(f->loop, 100);
     assert_false(r.has_exit);
-    run_wait(&r, 10000);
+    tci_exec_close_stdin(r.exec);
+    run_wait(&r, 30000);
     assert_int_equal(r.status.exit_code, 6);
     run_done(&r);
 }
@@ -366,7 +369,7 @@ static void chunks_and_pause(void **state)
     opts.on_output = on_chunk;
     chunks a = new_chunks();
     run_start(&a.r, f, "echo out; echo err >&2", opts);
-    run_wait(&a.r, 10000);
+    run_wait(&a.r, 30000);
     assert_true(tci_str_eq(tci_buf_str(&a.text[0]), TC_STR("out\n")));
     assert_true(tci_str_eq(tci_buf_str(&a.text[1]), TC_STR("err\n")));
     chunks_done(&a);
@@ -379,7 +382,7 @@ static void chunks_and_pause(void **state)
     assert_int_equal(b.text[0].len, 0);
     assert_false(b.r.has_exit);
     tci_exec_pause_output(b.r.exec, false);
-    run_wait(&b.r, 10000);
+    run_wait(&b.r, 30000);
     assert_int_equal(b.r.status.exit_code, 0);
     assert_int_equal(b.text[0].len, 1000000);
     assert_int_equal(b.text[1].len, 4);
@@ -388,7 +391,7 @@ static void chunks_and_pause(void **state)
     chunks c = new_chunks();
     c.refuse_at = 2;
     run_start(&c.r, f, "echo yes; sleep 100", opts);
-    run_wait(&c.r, 10000);
+    run_wait(&c.r, 30000);
     assert_int_equal(c.r.status.reason, TCI_EXEC_REASON_BACKEND_LOST);
     assert_string_equal(c.r.failure, "enough");
     chunks_done(&c);

@@ -5,7 +5,10 @@
 
 #include "ops/ports.h"
 #include "plat/clock.h"
-#include "plat/socket.h"
+#include "plat/fd.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 typedef struct asked {
     tci_port_check check; /* first */
@@ -39,14 +42,16 @@ static void wait_for(tci_loop *loop, const asked *a)
     }
 }
 
-static int listen_on(uint16_t *port)
+/* A socket that has the port, so that nobody else gets it, and does not listen yet. */
+static int take_port(uint16_t *ret_port)
 {
-    tc_err err;
-    int fd = -1;
-    tci_addr at = {.family = TCI_ADDR_IPV4, .port = *port, .ip = {127, 0, 0, 1}}, got;
-    assert_int_equal(tci_socket_listen(&at, 8, &fd, &err), 0);
-    assert_int_equal(tci_socket_local_addr(fd, &got, &err), 0);
-    *port = got.port;
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&at, len), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+    *ret_port = ntohs(at.sin_port);
     return fd;
 }
 
@@ -55,8 +60,13 @@ static void one_look(void **state)
     TCI_UNUSED(state);
     tc_err err;
     tci_loop *loop = new_loop();
-    uint16_t port = 0;
-    int fd = listen_on(&port);
+    uint16_t port;
+    int fd = take_port(&port);
+    asked b = {0}, c = {0};
+    assert_int_equal(tci_port_inspect(&b.check, loop, TCI_PORT_LOOPBACK, port, on_answer, &err), 0);
+    wait_for(loop, &b);
+    assert_int_equal(b.check.status, TCI_PORT_NOT_LISTENING);
+    assert_int_equal(listen(fd, 8), 0);
     static const tci_port_address addresses[] = {TCI_PORT_LOOPBACK, TCI_PORT_ANY};
     for (size_t i = 0; i < TCI_ARRAY_LEN(addresses); i++) {
         asked a = {0};
@@ -68,10 +78,6 @@ static void one_look(void **state)
         assert_true(a.check.observed_at.sec > 0);
     }
     tci_fd_close(&fd);
-    asked b = {0}, c = {0};
-    assert_int_equal(tci_port_inspect(&b.check, loop, TCI_PORT_LOOPBACK, port, on_answer, &err), 0);
-    wait_for(loop, &b);
-    assert_int_equal(b.check.status, TCI_PORT_NOT_LISTENING);
     assert_int_equal(tci_port_inspect(&c.check, loop, TCI_PORT_LOOPBACK, 0, on_answer, &err),
                      TC_E_INVALID);
     tci_loop_free(loop);
@@ -82,9 +88,8 @@ static void waiting_for_a_change(void **state)
     TCI_UNUSED(state);
     tc_err err;
     tci_loop *loop = new_loop();
-    uint16_t port = 0;
-    int fd = listen_on(&port);
-    tci_fd_close(&fd);
+    uint16_t port;
+    int fd = take_port(&port);
     asked up = {0};
     int64_t far_ns = tci_clock_mono_ns() + 60000000000;
     assert_int_equal(tci_port_wait(&up.check, loop, TCI_PORT_LOOPBACK, port, TCI_PORT_LISTENING,
@@ -93,7 +98,7 @@ static void waiting_for_a_change(void **state)
     for (int i = 0; i < 5; i++)
         tci_loop_turn(loop, 30);
     assert_false(up.is_answered);
-    fd = listen_on(&port);
+    assert_int_equal(listen(fd, 8), 0);
     wait_for(loop, &up);
     assert_int_equal(up.rc, 0);
     assert_int_equal(up.check.status, TCI_PORT_LISTENING);
@@ -114,9 +119,8 @@ static void deadline_and_cancel(void **state)
     TCI_UNUSED(state);
     tc_err err;
     tci_loop *loop = new_loop();
-    uint16_t port = 0;
-    int fd = listen_on(&port);
-    tci_fd_close(&fd);
+    uint16_t port;
+    int fd = take_port(&port);
     asked late = {0}, gone = {0};
     int64_t from_ns = tci_clock_mono_ns();
     assert_int_equal(tci_port_wait(&late.check, loop, TCI_PORT_LOOPBACK, port, TCI_PORT_LISTENING,
@@ -131,6 +135,7 @@ static void deadline_and_cancel(void **state)
     assert_int_equal(late.rc, TC_E_TIMEOUT);
     assert_true(tci_clock_mono_ns() - from_ns >= 120000000);
     assert_false(gone.is_answered);
+    tci_fd_close(&fd);
     tci_loop_free(loop);
 }
 
