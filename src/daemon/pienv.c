@@ -21,6 +21,7 @@ enum {
     LARGE_FRAME = 32 * 1024, /* gets a block of its own when it is not all there */
     PING_MS = 5000,
     SILENCE_MS = 30000,
+    SECOND_LOOK_MS = 50, /* before silence is taken for death */
     END_MS = 1000,
     READS_PER_TURN = 16,
     WRITE_BYTES_MAX = 1024 * 1024
@@ -517,14 +518,18 @@ static void on_tick(tci_timer *t)
     if (is_full(s) && s->last_written_ns > seen_ns)
         seen_ns = s->last_written_ns;
     int64_t silent_ms = (tci_loop_now_ns(s->loop) - seen_ns) / 1000000;
-    if (silent_ms > or_default(s->options.silence_ms, SILENCE_MS)) {
+    bool is_silent = silent_ms > or_default(s->options.silence_ms, SILENCE_MS);
+    if (is_silent && s->is_suspect) {
         tci_pi_end_with(s, TCI_PI_END_SILENCE, "nothing was heard for %lld ms",
                         (long long)silent_ms);
         return;
     }
+    /* When it is we who were held up, what came meanwhile is yet to be read. */
+    s->is_suspect = is_silent;
     free_spares(s, s->least_spares);
     tci_pi_send_frame(s, TCI_PI_CONTROL, TCI_PIENV_PING, TC_STR("{}"), NULL);
-    if (tci_timer_start(t, or_default(s->options.ping_ms, PING_MS), &err) < 0)
+    int64_t next_ms = is_silent ? SECOND_LOOK_MS : or_default(s->options.ping_ms, PING_MS);
+    if (tci_timer_start(t, next_ms, &err) < 0)
         tci_pi_end_with(s, TCI_PI_END_BROKEN, "%s", err.msg);
 }
 

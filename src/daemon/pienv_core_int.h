@@ -146,6 +146,7 @@ struct tci_pi_server {
     size_t body_len, body_have;
     uint64_t inbound_bytes; /* of frames whose requests live, but for those that hang */
     int64_t last_byte_ns, last_written_ns;
+    bool is_suspect; /* nothing was heard for long, and once more is looked */
     tci_timer tick;
 
     /* writing */
