@@ -98,11 +98,11 @@ def main():
     run_ctest("san", args.jobs, None, total)
     run_ctest("tsan", args.jobs, "^(" + "|".join(args.tsan.split()) + ")$", total)
     daemon = "build/release/bin/telechird"
-    run_program("interop/replay", [sys.executable, "tests/interop/replay.py", daemon], total, 300)
+    run_program("interop/replay", [sys.executable, "tests/interop/replay.py", daemon], total, 900)
     peer = os.path.join(ROOT, "build/peer/bin/python")
     if os.path.exists(os.path.join(ROOT, "build/peer/ready")):
         run_program("interop/released client", [peer, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/interop"],
-                    total, 3600 if args.full else 600)
+                    total, 3600 if args.full else 1800)
     else:
         total.add(0, 0, 1)
         total.why_skipped.append("interop/released client: skipped: no Python 3.13 (PEER_PYTHON)")
@@ -111,7 +111,7 @@ def main():
             total.bad.append("interop/released client (must run in CI)")
     node = shutil.which("node")
     if node is not None:
-        run_program("browser", [node, "tests/browser/run.mjs"], total, 600)
+        run_program("browser", [node, "tests/browser/run.mjs"], total, 1800)
     else:
         total.add(0, 0, 1)
         total.why_skipped.append("browser: skipped: no node")

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { cpSync } from "node:fs";
 import path from "node:path";
-import { approve, card, Device, Server, until } from "./lib.mjs";
+import { approve, card, Device, Server, until, withClipboard } from "./lib.mjs";
 
 // What was said to a person who cannot see the page.
 const heard = (page, text) => page.locator("#said", { hasText: text }).waitFor({ state: "attached" });
@@ -216,9 +216,11 @@ export async function the_command_to_connect_with(p) {
   const code = page.locator("#connect .copy code");
   const clipboard = () => page.evaluate(() => navigator.clipboard.readText());
   assert.equal(await code.textContent(), `telechird connect ${host.url} --host work --instance work`);
-  await page.locator("#connect").getByRole("button", { name: "Copy" }).click();
-  await page.getByRole("button", { name: "Copied" }).waitFor();
-  assert.equal(await clipboard(), await code.textContent());
+  await withClipboard(async () => {
+    await page.locator("#connect").getByRole("button", { name: "Copy" }).click();
+    await page.getByRole("button", { name: "Copied" }).waitFor();
+    assert.equal(await clipboard(), await code.textContent());
+  });
   await page.getByLabel("Name", { exact: true }).first().fill("laptop-2");
   await page.getByLabel("Full Control").check();
   await page.getByText("Full Control is all of that account").waitFor();

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { mkdirSync, rmdirSync } from "node:fs";
 import path from "node:path";
-import { approve, card, Device, until } from "./lib.mjs";
+import { approve, card, Device, until, withClipboard } from "./lib.mjs";
 
 async function open(p, options = {}, names = ["alpha", "beta", "gamma rays"]) {
   const host = await p.host();
@@ -26,9 +26,11 @@ export async function walk_and_copy(p) {
   await entry("alpha").click();
   await entry("deep").click();
   await picker.getByText("There are no directories in it.").waitFor();
-  await picker.getByRole("button", { name: "Copy" }).click();
-  await picker.getByRole("button", { name: "Copied" }).waitFor();
-  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), `telechir run --on host:work --cwd ${daemon.folder}/alpha/deep "..."`);
+  await withClipboard(async () => {
+    await picker.getByRole("button", { name: "Copy" }).click();
+    await picker.getByRole("button", { name: "Copied" }).waitFor();
+    assert.equal(await page.evaluate(() => navigator.clipboard.readText()), `telechir run --on host:work --cwd ${daemon.folder}/alpha/deep "..."`);
+  });
   await picker.getByRole("button", { name: "↑ The directory above" }).click();
   await until(() => entry("deep").evaluate((e) => e === document.activeElement), "focus on where we came from");
   await picker.getByRole("navigation", { name: "Where this is" }).getByRole("button", { name: "work-work" }).click();
@@ -238,7 +240,8 @@ export async function a_device_that_hangs(p) {
   assert.equal(await left, "AbortError");
   await page.reload();
   await card(page, "other").waitFor();
-  for (const { value } of await slow) assert.deepEqual([value?.status, value?.error.code], [504, "timeout"]);
+  for (const { value } of await slow) // the latter when a ping got no answer before that
+    assert.ok(["504 timeout", "503 offline"].includes(`${value?.status} ${value?.error.code}`), JSON.stringify(value));
   daemon.program.child.kill("SIGCONT");
   await until(async () => (await ask("api/devices/work/directories")).status === 200, "it answers again");
   daemon.program.child.kill("SIGSTOP");

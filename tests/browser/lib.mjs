@@ -4,7 +4,7 @@
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomInt } from "node:crypto";
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
@@ -115,6 +115,20 @@ export class Daemon {
   }
 }
 
+// One that nobody listens on, below those that the system gives to connections: it stays free until it is used.
+async function freePort() {
+  for (let n = 0; n < 100; n++) {
+    const probe = createServer().listen(20000 + randomInt(12768), "127.0.0.1");
+    const isFree = await once(probe, "listening").then(() => true, () => false);
+    if (!isFree) continue;
+    const { port } = probe.address();
+    probe.close();
+    await once(probe, "close");
+    return port;
+  }
+  throw new Error("no port is free");
+}
+
 // A daemon that serves HTTP already, for a Host to connect to.
 export class Server {
   constructor(place) {
@@ -128,11 +142,7 @@ export class Server {
   }
 
   async start() {
-    const probe = createServer().listen(this.port ?? 0, "127.0.0.1");
-    await once(probe, "listening");
-    this.port = probe.address().port; // free a moment ago, and after a restart the same
-    probe.close();
-    await once(probe, "close");
+    this.port ??= await freePort(); // after a restart the same
     this.url = `http://127.0.0.1:${this.port}`;
     this.program = this.place.own(new Program("telechird", [], { cwd: this.folder, env: cleanEnv(this.place.folder, {
       A13N_ENVD_RUNTIME_DIR: path.join(this.place.folder, "there-runtime"), A13N_ENVD_DEVICE_ID: this.identity,
@@ -216,6 +226,15 @@ export async function approve(page, daemon) {
   const waiting = page.locator(".wait", { hasText: code });
   await waiting.getByRole("button", { name: "Approve" }).click();
   await card(page, daemon.name).and(page.locator(`[data-state="online"]`)).waitFor();
+}
+
+let turn = Promise.resolve();
+
+// One after the other: there is one clipboard for the windows of all tests, and who copies looks at it, too.
+export function withClipboard(work) {
+  const mine = turn.then(work);
+  turn = mine.catch(() => {});
+  return mine;
 }
 
 // Again and again until it holds: for what another process does without telling us.

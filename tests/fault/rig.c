@@ -163,7 +163,7 @@ size_t rig_send_some(rig *r, const void *bytes, size_t len)
 
 bool rig_send(rig *r, const void *bytes, size_t len)
 {
-    int64_t until = tci_clock_mono_ns() + INT64_C(30000000000);
+    int64_t until = tci_clock_mono_ns() + RIG_PATIENCE_NS;
     for (size_t done = 0; done < len;) {
         if (r->fd < 0 || r->has_ended)
             return false;
@@ -276,7 +276,7 @@ static bool is_answer_to(tc_str body, unsigned id)
 bool rig_answer(rig *r, unsigned id, char *text, size_t cap)
 {
     seen s;
-    int64_t until = tci_clock_mono_ns() + INT64_C(30000000000);
+    int64_t until = tci_clock_mono_ns() + RIG_PATIENCE_NS;
     for (;;) {
         while (rig_take(r, &s)) {
             if (s.is_data || !is_answer_to(s.body, id)) {

@@ -19,6 +19,9 @@
 
 enum { HANDLE_MAX = 96 };
 
+/* Ends what hopeless waits there are. */
+#define RIG_PATIENCE_NS INT64_C(180000000000)
+
 typedef struct rig {
     tci_loop *loop;
     tci_config config;
@@ -81,13 +84,13 @@ bool rig_data(rig *r, tci_eipd_kind kind, tci_eipd_status status, const char *ha
 /* The value of the first "key":"..." in a JSON text. */
 bool rig_text(const char *json, const char *key, char *out, size_t cap);
 
-#define rig_wait(r, cond)                                                  \
-    do {                                                                   \
-        int64_t rig_until_ns = tci_clock_mono_ns() + INT64_C(30000000000); \
-        while (!(cond)) {                                                  \
-            assert_true(tci_clock_mono_ns() < rig_until_ns);               \
-            rig_turn((r), 50);                                             \
-        }                                                                  \
+#define rig_wait(r, cond)                                             \
+    do {                                                              \
+        int64_t rig_until_ns = tci_clock_mono_ns() + RIG_PATIENCE_NS; \
+        while (!(cond)) {                                             \
+            assert_true(tci_clock_mono_ns() < rig_until_ns);          \
+            rig_turn((r), 50);                                        \
+        }                                                             \
     } while (0)
 
 /* Write a file of size bytes into the folder. */

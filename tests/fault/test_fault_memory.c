@@ -306,7 +306,7 @@ static size_t transfer(rig *r, bool is_up, size_t n)
         (void)rig_data(r, TCI_EIPD_CHUNK, 0, r->handle, 6, "world", 5);
         (void)rig_data(r, TCI_EIPD_END, 0, r->handle, 11, NULL, 0);
     }
-    int64_t until = tci_clock_mono_ns() + INT64_C(20000000000);
+    int64_t until = tci_clock_mono_ns() + RIG_PATIENCE_NS;
     while (!is_over && !r->has_ended) {
         assert_true(tci_clock_mono_ns() < until);
         rig_turn(r, 20);

@@ -11,7 +11,7 @@ import stat
 import pytest
 from a13n_envd_client import EIPMethodError
 from a13n_envd_client.eip.v1 import DirectoryListParams, FileByteRange, SessionAttachParams, SessionKeepaliveParams
-from peer import (FULL, MIB, at, call, coded, decoded, download, err, everything, free_port, gone, argv, mark, alive,
+from peer import (FULL, MIB, SOON_MS, at, call, coded, decoded, download, err, everything, free_port, gone, argv, mark, alive,
                   operation, out, refused, sh, shell, start, to_path, until, upload, wait)
 
 
@@ -462,7 +462,7 @@ async def test_signals(place, carrier):
         async def read_to(text):
             got = b""
             while text not in got:
-                page = await reader.read_page(wait_ms=5000)
+                page = await reader.read_page(wait_ms=20_000)
                 assert page.data, "the output ended"
                 got += page.data
         await read_to(b"ready\n")
@@ -506,7 +506,7 @@ async def test_kill_and_release(place, carrier):
 async def test_time_limits(place, carrier):
     async with carrier() as device, await device.open_session() as session:
         m = mark()
-        for how in ({"limits": {"wall_time_ms": 300}}, {"timeout_ms": 300}):
+        for how in ({"limits": {"wall_time_ms": SOON_MS}}, {"timeout_ms": SOON_MS}):
             done = await sh(session, f"echo a; sleep {m}", **how)
             assert (done.status.phase.value, done.status.termination_reason.value) == ("timed_out", "timeout")
             assert out(done) == b"a\n" and done.receipt.outcome.value == "timed_out" and not alive(m)
@@ -520,10 +520,11 @@ async def test_time_limits(place, carrier):
 async def test_cancel(place, carrier):
     async with carrier() as device, await device.open_session() as session:
         m, op = mark(), operation()
-        running = asyncio.create_task(sh(session, f"echo a; sleep {m}", op))
-        await until(lambda: alive(m), "the command runs")
+        script = f"echo a; touch begun; sleep {m}"
+        running = asyncio.create_task(sh(session, script, op))
+        await until(lambda: os.path.exists(place.path("begun")), "the command runs")
         with refused("operation_in_progress", "conflict"):
-            await sh(session, f"echo a; sleep {m}", op)
+            await sh(session, script, op)
         assert (await call(session, "operation.cancel", target_operation_id=op)).status.value == \
             "cancellation_requested"
         done = await running
@@ -538,7 +539,7 @@ async def test_process_outlives_its_request(place, carrier):
     async with carrier() as device, await device.open_session() as session:
         p = await start(session, shell("echo first; read x; echo got $x; exit 4", keep_stdin_open=True))
         assert p.status.phase.value in ("starting", "running")
-        page = await session.open_output(p.output.stdout.reference).read_page(wait_ms=5000)
+        page = await session.open_output(p.output.stdout.reference).read_page(wait_ms=20_000)
         assert page.data == b"first\n" and not page.eof
         await call(session, "process.write_stdin", handle=p.handle.root, data=coded(b"it\n"))
         ended = await wait(session, p, "initial_terminal")

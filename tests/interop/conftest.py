@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.dirname(__file__))
 import peer  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-LIMIT_S = 120
+LIMIT_S = 300
 
 
 def pytest_configure(config):

@@ -7,6 +7,7 @@ import contextlib
 import glob
 import json
 import os
+import random
 import secrets
 import signal
 import socket
@@ -22,6 +23,7 @@ from websockets.asyncio.server import serve
 MIB = 1024 * 1024
 FULL = bool(os.environ.get("TC_FULL"))
 LONG_S = 30  # no single wait of a test takes longer
+SOON_MS = 2000  # a limit that is reached: a command has begun by then, and said what it says first
 
 
 def environment(**more):
@@ -32,9 +34,12 @@ def environment(**more):
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """One that nobody listens on, below those that the system gives to connections: it stays free until it is used."""
+    for port in random.sample(range(20000, 32768), 100):
+        with contextlib.suppress(OSError), socket.socket() as s:
+            s.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no port is free")
 
 
 class Place:

@@ -8,9 +8,11 @@ The recordings (protocol/golden/conversations) are JSON lines: control frames, d
 Identities, times, digests of requests and folders are generic in them; they are mapped both ways, all
 else must be equal. One line per recording, then "N passed, N failed".
 """
+import contextlib
 import glob
 import json
 import os
+import random
 import re
 import socket
 import subprocess
@@ -23,7 +25,16 @@ GENERATION = 100000000000000001
 NAMESPACE = re.compile(r"-0{11,12}1-")
 HANDLE = re.compile(r"\b(session|process|output|reader|writer)-([0-9a-z]+)-(\d+)\b")
 TIME = re.compile(r'"\d{4}-\d\d-\d\dT[0-9:.]+Z"')
-TIMEOUT_S = 20
+TIMEOUT_S = 180
+
+
+def free_port():
+    """One that nobody listens on, below those that the system gives to connections: it stays free until it is used."""
+    for port in random.sample(range(20000, 32768), 100):
+        with contextlib.suppress(OSError), socket.socket() as s:
+            s.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no port is free")
 
 
 class Mismatch(Exception):
@@ -108,9 +119,7 @@ class Replay:
             with open(self.place + "/binary", "wb") as f:
                 f.write(b"\x00\x01\xff")
         if request.get("method") == "port.inspect":
-            with socket.socket() as s:
-                s.bind(("127.0.0.1", 0))
-                self.port = s.getsockname()[1]
+            self.port = free_port()
         if request.get("method") == "port.wait":
             self.listener = socket.create_server(("127.0.0.1", self.port))
 
@@ -308,7 +317,7 @@ def descendants(pid):
 
 
 def wait_for_descendant(pid, name):
-    for _ in range(2000):
+    for _ in range(24000):
         for child in descendants(pid):
             try:
                 with open(f"/proc/{child}/comm") as f:
@@ -317,7 +326,7 @@ def wait_for_descendant(pid, name):
             except OSError:
                 pass
         threading.Event().wait(0.005)
-    raise Mismatch(f"no '{name}' was started in ten seconds")
+    raise Mismatch(f"no '{name}' was started in two minutes")
 
 
 def shape(value):

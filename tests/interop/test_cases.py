@@ -10,7 +10,7 @@ import sys
 
 import pytest
 from a13n_envd_client import EIPDeviceConnection, EIPMethodError, StdioTransport
-from peer import (FULL, LONG_S, MIB, Raw, Wire, alive, argv, at, call, coded, decoded, download, err, everything,
+from peer import (FULL, LONG_S, MIB, SOON_MS, Raw, Wire, alive, argv, at, call, coded, decoded, download, err, everything,
                   free_port, gone, mark, operation, out, refused, said, sh, shell, start, to_path, until, wait)
 
 
@@ -33,7 +33,7 @@ async def test_case_01_no_input_is_end_of_input(carrier):
 async def test_case_02_limit_ends_the_whole_tree(carrier):
     m = mark()
     async with carrier() as device, await device.open_session() as session:
-        done = await sh(session, f"echo a; sleep {m} & sleep {m}", limits={"wall_time_ms": 500})
+        done = await sh(session, f"echo a; sleep {m} & sleep {m}", limits={"wall_time_ms": SOON_MS})
         assert (done.status.phase.value, done.status.termination_reason.value) == ("timed_out", "timeout")
         assert out(done) == b"a\n" and done.status.cleanup.value == "complete" and not alive(m)
 
@@ -50,12 +50,12 @@ async def test_case_03_background_child_does_not_hold_the_answer(carrier):
 async def test_case_04_child_that_left_the_group(carrier):
     m = mark()
     async with carrier() as device, await device.open_session() as session:
-        done = await sh(session, f"(trap '' TERM; setsid sh -c 'sleep {m}' &) ; echo x", limits={"wall_time_ms": 1000})
+        done = await sh(session, f"(trap '' TERM; setsid sh -c 'sleep {m}' &) ; echo x", limits={"wall_time_ms": LONG_S * 1000})
         assert out(done) == b"x\n" and done.status.exit_code == 0
         await gone(m)
         n = mark()
         done = await sh(session, f"echo a; setsid sh -c 'trap \"\" TERM; sleep {n}' & sleep {n}",
-                        limits={"wall_time_ms": 300})
+                        limits={"wall_time_ms": SOON_MS})
         assert done.status.phase.value == "timed_out" and out(done) == b"a\n"
         await gone(n)
 
@@ -179,7 +179,7 @@ async def test_case_14_development_server(place, carrier):
         for i in range(3):  # it lives between the calls; its log has no gaps
             assert out(await call(session, "shell.exec", request=argv(sys.executable, "-c", fetch))) == b"content\n"
             while text.count(b"GET /page") < i + 1:
-                page = await log.read_page(wait_ms=5000)
+                page = await log.read_page(wait_ms=20_000)
                 assert page.start_offset == len(text)
                 text += page.data
         await call(session, "process.kill", handle=p.handle.root)
@@ -195,19 +195,19 @@ async def test_case_15_stuck_shell(carrier):
         p = await start(session, shell("trap 'echo interrupted' INT; cat; echo after; exec sh", keep_stdin_open=True))
         await call(session, "process.write_stdin", handle=p.handle.root, data=coded(b"swallowed\n"))
         output = session.open_output(p.output.stdout.reference)
-        assert (await output.read_page(wait_ms=5000)).data == b"swallowed\n"
+        assert (await output.read_page(wait_ms=20_000)).data == b"swallowed\n"
         assert out(await sh(session, "echo beside")) == b"beside\n"
         await call(session, "process.signal", handle=p.handle.root, signal="interrupt")
         text = b""
         while b"after\n" not in text:
-            text += (await output.read_page(wait_ms=5000)).data
+            text += (await output.read_page(wait_ms=20_000)).data
         await call(session, "process.write_stdin", handle=p.handle.root, data=coded(b"echo usable\n"))
         while b"usable\n" not in text:
-            text += (await output.read_page(wait_ms=5000)).data
+            text += (await output.read_page(wait_ms=20_000)).data
         await call(session, "process.kill", handle=p.handle.root)
         q = await start(session, argv("sh", keep_stdin_open=True))
         await call(session, "process.write_stdin", handle=q.handle.root, data=coded(b"echo fresh\n"))
-        assert (await session.open_output(q.output.stdout.reference).read_page(wait_ms=5000)).data == b"fresh\n"
+        assert (await session.open_output(q.output.stdout.reference).read_page(wait_ms=20_000)).data == b"fresh\n"
 
 
 async def test_case_19_silent_command(carrier):
@@ -242,7 +242,7 @@ async def test_case_22_character_split_over_two_writes(place, carrier):
     async with carrier() as device, await device.open_session() as session:
         p = await start(session, shell(f"cat {first}; cat {first} >&2; read x; cat {rest}", keep_stdin_open=True))
         output = session.open_output(p.output.stdout.reference)
-        half = await output.read_page(wait_ms=5000)
+        half = await output.read_page(wait_ms=20_000)
         assert half.data == sign[:2]
         await call(session, "process.write_stdin", handle=p.handle.root, data=coded(b"\n"))
         whole = half.data + b"".join([page async for page in output])
@@ -437,7 +437,7 @@ async def test_case_62_values_stay_where_they_belong(place):
     assert alive(secret) == []
     assert f"{len(secret)}".encode() in decoded(raw.request("output.read", {
         "reference": started["result"]["process"]["output"]["stdout"]["reference"], "start_offset": 0,
-        "wait_ms": 5000}, session)["result"]["data"])
+        "wait_ms": 20_000}, session)["result"]["data"])
     bad = raw.request("shell.exec", {"request": shell("true", environment={"set": {"bad name": secret}})}, session)
     assert "error" in bad and secret not in json.dumps(bad)
     raw.child.stdin.write(b"X" + secret.encode() + b"\r\n\r\n")

@@ -20,6 +20,7 @@ async def test_another_client_takes_the_session_over(place):
         session = await device.open_session()
         m = mark()
         p = await start(session, shell(f"echo before; sleep {m}"))
+        assert (await session.open_output(p.output.stdout.reference).read_page(wait_ms=20_000)).data == b"before\n"
         other = await place.connect()
         attached = await other.attach_session(session.descriptor)
         assert attached.session_id == session.session_id

@@ -35,7 +35,8 @@ typedef struct pi_peer {
     tci_pienv_sync sync;
     pi_frame *frames; /* received, not yet asked for, oldest first */
     uint32_t last_id;
-    bool saw_end; /* of what the server sends */
+    int64_t ping_ns; /* when to say next that we live */
+    bool saw_end;    /* of what the server sends */
     /* in process */
     tci_loop *loop;
     tci_pi_server *server;

@@ -10,7 +10,8 @@
 #include "plat/file.h"
 #include "plat/socket.h"
 
-enum { PORT_TRIES = 5, START_MS = 10000, POLL_NS = 5000000 };
+/* Below the ports that the system hands out by itself. */
+enum { FIRST_PORT = 21000, PORTS = 11500, PORT_TRIES = 5, START_MS = 60000, POLL_NS = 5000000 };
 
 static const provider *chosen;
 static const char *why_not;
@@ -105,12 +106,14 @@ static bool wait_for_daemon(fixture *f)
 static const char *start_http(fixture *f)
 {
     tci_file file = TCI_FILE_NONE;
+    char credential[64]; /* nobody else's: another daemon on that port is not taken for this one */
+    int len = snprintf(credential, sizeof credential, "contract-credential-%d\n", tci_proc_self());
     snprintf(f->credential_file, sizeof f->credential_file, "%s/credential", f->root);
     assert_ok(f, tci_file_open(text(f->credential_file), TCI_OPEN_WRITE | TCI_OPEN_CREATE, 0600,
                                &file, &f->err));
-    assert_ok(f, tci_file_write_all(file, "contract-credential\n", 20, &f->err));
+    assert_ok(f, tci_file_write_all(file, credential, (size_t)len, &f->err));
     tci_file_close(&file);
-    unsigned port = 21000 + (unsigned)tci_proc_self() % 20000;
+    unsigned port = FIRST_PORT + (unsigned)tci_proc_self() % PORTS;
     for (int i = 0; i < PORT_TRIES; i++) {
         bool was_lost;
         tci_exit how;

@@ -10,7 +10,7 @@
 #define DEVICE TC_STR("env-contract")
 #define CREDENTIAL "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-enum { START_MS = 20000 };
+enum { START_MS = 60000 };
 
 typedef struct behind {
     tc_runtime *rt; /* the Host's own, as in another process */

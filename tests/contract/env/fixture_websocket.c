@@ -12,7 +12,7 @@
 #define CREDENTIAL "contract-credential"
 #define DEVICE TC_STR("env-contract")
 
-enum { START_MS = 20000, LOOK_MS = 5 };
+enum { START_MS = 60000, LOOK_MS = 5 };
 
 typedef struct host {
     tc_runtime *rt;

@@ -67,16 +67,23 @@ static void time_out_is_a_result_and_kills(void **state)
 {
     fixture *f = *state;
     tc_call call = plain_call(f);
-    tc_env *env = make_env(f, folder(f, "slow"));
+    tc_str dir = folder(f, "slow");
+    tc_env *env = make_env(f, dir);
     tc_run_result res;
     tc_run_options o = {.size = sizeof o, .timeout_ms = 300};
-    tc_command c = script("echo begun; sleep 60; echo ended");
+    tc_command c = script("echo begun; touch begun; sleep 60; echo ended");
     bool exists;
+    char begun[4096];
+    snprintf(begun, sizeof begun, "%.*s/begun", TC_STR_ARG(dir));
+    for (; !file_exists(begun) && o.timeout_ms < 60000; o.timeout_ms *= 2) {
+        assert_ok(f, tc_env_run(env, &call, &c, &o, &res, &f->err)); /* time enough to begin */
+        assert_true(res.is_timed_out);
+    }
+    assert_text(res.out, "begun\n");
+    c = script("sleep 60; touch late");
+    o.timeout_ms = 300;
     assert_ok(f, tc_env_run(env, &call, &c, &o, &res, &f->err));
     assert_true(res.is_timed_out);
-    assert_text(res.out, "begun\n");
-    c = script("sleep 1; touch late");
-    assert_ok(f, tc_env_run(env, &call, &c, &o, &res, &f->err));
     assert_ok(f, tc_env_exists(env, &call, TC_STR("late"), &exists, &f->err));
     assert_false(exists);
     tc_env_release(env);
@@ -178,7 +185,7 @@ static void a_listener_that_gives_up_ends_the_command(void **state)
     tc_run_result res;
     bool exists;
     tc_run_options o = {.size = sizeof o, .on_output = refuse};
-    tc_command c = script("echo x; sleep 1; touch late");
+    tc_command c = script("echo x; sleep 60; touch late");
     assert_code(f, TC_E_NO_SPACE, tc_env_run(env, &call, &c, &o, &res, &f->err));
     c = script("true");
     assert_ok(f, tc_env_run(env, &call, &c, NULL, &res, &f->err));
@@ -366,7 +373,9 @@ static void processes_are_signalled_and_killed(void **state)
     tc_command c = script("trap 'exit 9' TERM; echo ready; while :; do sleep 0.02; done");
     tc_output_page page;
     assert_ok(f, tc_env_process_start(env, &call, &c, &p, &f->err));
-    assert_ok(f, tc_env_output_read(env, &call, p.out.reference, 0, 10000, &page, &f->err));
+    do
+        assert_ok(f, tc_env_output_read(env, &call, p.out.reference, 0, 10000, &page, &f->err));
+    while (page.data.len == 0);
     assert_text(page.data, "ready\n");
     assert_ok(f,
               tc_env_process_signal(env, &call, p.handle, TC_SIGNAL_TERMINATE, &accepted, &f->err));

@@ -9,7 +9,7 @@
 #include "plat/clock.h"
 #include "plat/file.h"
 
-enum { COVER_MS = 10000, POLL_MS = 100, MOMENT_MS = 300 };
+enum { COVER_MS = 60000, POLL_MS = 100, MOMENT_MS = 300 };
 
 /* What a watcher has told of. */
 typedef struct heard {

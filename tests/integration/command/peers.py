@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of the command talk to: a daemon behind HTTP, and a link that breaks on purpose."""
 
+import contextlib
 import os
 import pathlib
+import random
 import secrets
 import signal
 import socket
@@ -15,9 +17,13 @@ WAIT = 30
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """One that nobody listens on, below those that the system gives to connections: it stays free until it is used, also
+    when it is used again later."""
+    for port in random.sample(range(20000, 32768), 100):
+        with contextlib.suppress(OSError), socket.socket() as s:
+            s.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no port is free")
 
 
 def wait_for_port(port, process):

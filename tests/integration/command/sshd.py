@@ -98,11 +98,16 @@ def kill(pid):
         pass
 
 
-def is_sshd(pid):
+def name_of(pid):
+    """Of a process; of one that is gone: none."""
     try:
-        return pathlib.Path(f"/proc/{pid}/comm").read_text().startswith("sshd")
+        return pathlib.Path(f"/proc/{pid}/comm").read_text()
     except OSError:
-        return False
+        return ""
+
+
+def is_sshd(pid):
+    return name_of(pid).startswith("sshd")
 
 
 def descendants(pid):

@@ -27,7 +27,7 @@ from sshd import NoServer, Sshd
 
 TELECHIR = os.environ["TELECHIR"]
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-LIMIT = 60
+LIMIT = 180  # ends what hopeless waits there are
 COMMANDS = ("demo", "target", "trust", "forget", "exec", "sh", "cp", "ls", "tree", "cat", "find", "grep",
             "rm", "mkdir", "edit", "write", "http-envd", "websocket-envd", "run", "chat", "sessions", "host", "devices", "doctor", "completion",
             "version")

@@ -5,6 +5,7 @@ A13N_ENVD, when it is set, is the reference daemon, which must get along with th
 by name."""
 
 import base64
+import contextlib
 import html
 import http.client
 import json
@@ -18,6 +19,7 @@ import ssl
 import stat
 import subprocess
 import sys
+import threading
 import time
 import urllib.parse
 
@@ -25,7 +27,8 @@ from peers import TELECHIRD
 from sshd import NoServer
 from test_command import LIMIT, TELECHIR, run_tests
 
-REVOKED_WITHIN_S = 5
+REVOKED_WITHIN_S = 10  # by itself: a ping comes after 20
+DRAINED_WITHIN_S = 25  # after 5, in good order; a connection that says nothing has 30
 
 
 def until(condition, what, limit=LIMIT):
@@ -104,6 +107,13 @@ class Host:
         found = [d for d in self.devices() if d["name"] == name]
         assert len(found) == 1, found
         return found[0]
+
+    def is_online(self, name="work"):
+        """Asked without a program that has to start first."""
+        saved = pathlib.Path(self.p.env["XDG_CONFIG_HOME"], "telechir/hosts.json").read_text()
+        token = next(h["token"] for h in json.loads(saved)["hosts"] if h["url"] == self.url)
+        _, _, text = self.ask("GET", "/api/devices", Authorization=f"Bearer {token}")
+        return any(d["online"] for d in json.loads(text)["devices"] if d["name"] == name)
 
 
 class Device:
@@ -253,7 +263,7 @@ def test_ends_in_good_order(p):
                          b"Content-Length: 100\r\n\r\n{")
     begun = time.monotonic()
     assert host.stop() == ""
-    assert time.monotonic() - begun < 15
+    assert time.monotonic() - begun < DRAINED_WITHIN_S
     for s in open_ones:
         s.close()
 
@@ -360,9 +370,20 @@ def test_host_that_takes_no_devices(p):
 
 def test_too_many_requests(p):
     host = Host(p)
-    d = Device()
-    seen = [host.pair(d)[0] for _ in range(300)]
-    assert 429 in seen and seen[0] == 200, seen
+    assert host.pair(Device())[0] == 200
+    # One behind the other, and refused for more than that: each counts, and they come faster than they are forgiven.
+    ask = b"POST /api/envd/pair HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+    seen = b""
+    with socket.create_connection(("127.0.0.1", host.at.port), LIMIT) as s:
+        threading.Thread(target=send_until_refused, args=(s, ask * 3000), daemon=True).start()
+        while b"HTTP/1.1 429 " not in seen and (data := s.recv(65536)):
+            seen += data
+    assert seen.startswith(b"HTTP/1.1 401 ") and b"HTTP/1.1 429 " in seen, seen[-500:]
+
+
+def send_until_refused(s, data):
+    with contextlib.suppress(OSError):
+        s.sendall(data)
 
 
 def test_link_needs_the_devices_credential(p):
@@ -640,10 +661,10 @@ def test_daemon_from_the_first_request_to_the_last_case_68(p):
         host.restart()  # it comes back by itself
         until(lambda: host.device()["online"], "online after the Host was restarted")
         assert len(host.devices()) == 1
-        begun = time.monotonic()
         p.ok("devices", "revoke", "work")
+        begun = time.monotonic()
         assert upgrade(host, path, credential) == 403
-        until(lambda: not host.device()["online"], "its link is ended", REVOKED_WITHIN_S)
+        until(lambda: not host.is_online(), "its link is ended")
         assert time.monotonic() - begun < REVOKED_WITHIN_S
         assert d.ends() == 1 and "authorization failed" in d.said(), d.said()
         for _ in range(2):
@@ -688,7 +709,9 @@ def test_two_daemons_of_one_name(p):
             p.ok("devices", "approve", d.code())
         until(lambda: all(d["online"] for d in host.devices()), "both online")
         p.ok("devices", "revoke", "one")
-        until(lambda: not host.device("one")["online"], "one is ended", REVOKED_WITHIN_S)
+        begun = time.monotonic()
+        until(lambda: not host.is_online("one"), "one is ended")
+        assert time.monotonic() - begun < REVOKED_WITHIN_S
         assert host.device("two")["online"]
         host.stop()
 

@@ -340,11 +340,13 @@ def test_link_cut_in_the_middle_of_a_command(p):
 
         def ask():
             box.append(c.raw("shell.exec", {"context": {"operation_id": operation},
-                                            "request": command("touch begun; sleep 0.5; echo once >> short")}))
+                                            "request": command("touch begun; while [ ! -e go ]; do sleep 0.05; done; "
+                                                               "echo once >> short")}))
         t = threading.Thread(target=ask)
         t.start()
         until(lambda: (d.work / "begun").exists(), "begun")
         d.wire.cut()
+        (d.work / "go").touch()
         t.join()
         status, answer = box[0]
         assert status == 502 and answer["error"]["code"] == "answer_lost", (status, answer)
@@ -483,7 +485,7 @@ def test_client_killed_in_the_middle_of_content(p):
 
 def test_sessions_of_clients_that_are_gone_end_by_themselves(p):
     """Also over a link, whose other clients are busy all the time."""
-    host, d = place(p, IDLE_TIMEOUT_MS="1500", DISCONNECT_GRACE_MS="1000")
+    host, d = place(p, IDLE_TIMEOUT_MS="12000", DISCONNECT_GRACE_MS="1000")
     gone = Client(host).open(d.work)
     process = gone.op("process.start", request=command("echo $$ > pid; exec sleep 1000"))
     assert process["process"]["status"]["phase"] == "running", process
@@ -570,12 +572,24 @@ def test_host_ends_in_good_order_while_something_runs(p):
 
     def ask(script):
         box.append(c.raw("shell.exec", {"context": {"operation_id": "op-" + script[-1]}, "request": command(script)}))
-    t = threading.Thread(target=ask, args=("touch begun; sleep 1; echo 1",))
+    t = threading.Thread(target=ask, args=("touch begun; while [ ! -e go ]; do sleep 0.05; done; echo 1",))
     t.start()
     until(lambda: (d.work / "begun").exists(), "begun")
-    assert host.stop() == ""
+    host.process.send_signal(signal.SIGTERM)
+    until(lambda: not is_listening(host.at.port), "nobody new gets in")
+    (d.work / "go").touch()
+    _, err = host.process.communicate(timeout=LIMIT)
+    assert (host.process.returncode, err) == (0, b""), err
     t.join()
     assert box[0][0] == 200 and "result" in box[0][1], box  # it had its five seconds
+
+
+def is_listening(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), LIMIT).close()
+        return True
+    except OSError:
+        return False
 
 
 if __name__ == "__main__":

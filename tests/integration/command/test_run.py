@@ -257,7 +257,7 @@ def test_killed_thirty_times_every_call_runs_at_most_once_case_78(p):
     """Each call appends its own number: a number that stands twice was run twice."""
     rng = random.Random(78)
     for session, nkills in ((p.base / "s.sqlite", 30), (p.base / "folder", 15)):
-        ncalls, count = nkills + 10, p.here / f"count-{session.name}"
+        ncalls, count = 3 * nkills, p.here / f"count-{session.name}"  # more than are made before the last kill
         steps = [turn(f"Step {i}.", call("bash", f"c{i}", command=f"echo {i} >>{count}")) for i in range(ncalls)]
         words = ["--session", session, *script(p, *steps, turn("All done.")), "count"]
         killed = 0
@@ -287,7 +287,7 @@ def test_killed_thirty_times_every_call_runs_at_most_once_case_78(p):
 def test_what_was_given_up_is_tried_again_when_asked(p):
     """Five times cut off while the model thinks: the question is not asked again by itself, but by the next run."""
     session = p.base / "s.sqlite"
-    words = ["--session", session, *script(p, turn("At last.", delay_ms=1500)), "go"]
+    words = ["--session", session, *script(p, turn("At last.", delay_ms=600000)), "go"]
     for _ in range(30):
         f = Follower(p, *words)
         words = ["--session", session]
@@ -297,6 +297,7 @@ def test_what_was_given_up_is_tried_again_when_asked(p):
         dump = p.ok("sessions", "dump", session).text
         if '"restarts":4' in dump:
             break
+    script(p, turn("At last."))
     r = p.ok("run", *words)
     assert r.text == "At last.\n"
     assert "trying once more" in r.err, r.err

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 
-from sshd import descendants, kill
+from sshd import descendants, kill, name_of
 from test_command import LIMIT, TELECHIR, contents, is_alive, run_tests, tree, wait_for_pid
 
 
@@ -463,7 +463,7 @@ def test_killed_daemon_leaves_no_file_and_no_folder(p):
         run.stdin.flush()
         until(lambda: is_being_written(s))
         for pid in (d for session in s.sessions() for d in descendants(session)):
-            if pathlib.Path(f"/proc/{pid}/comm").read_text().startswith("telechird"):
+            if name_of(pid).startswith("telechird"):
                 kill(pid)
         try:
             run.stdin.close()

@@ -49,7 +49,7 @@ class Dialler:
     def close(self):
         if self.process.poll() is None:
             self.process.terminate()
-            self.process.wait(15)
+            self.process.wait(LIMIT)
 
 
 def dialler(p, port, **more):

@@ -446,21 +446,27 @@ def test_case_69_killed_at_any_step_of_the_disk(p):
         assert n > 8, n  # it was struck at all
 
 
+def the_one_after(h, p, nstarted):
+    """The process: it may say something before we are told that it was started."""
+    h.wait(lambda: len(p.started) > nstarted, "a process")
+    return p.started[nstarted]
+
+
 def test_case_69_killed_at_any_step_of_the_talk(p):
     """Killed when the Host has the request, when it has answered pending, when it has approved, at the upgrade."""
     for nth in (1, 2):
         for is_before in (True, False):
             with Ledger() as h:
                 words = (h.url, "--host", "t", "--state-dir", p.base / f"{nth}{is_before}")
-                ordinary = h.decide
+                ordinary, nstarted = h.decide, len(p.started)
 
                 def decide(conn):
                     if len(h.requests) == nth and is_before:
-                        q.kill()
-                        q.wait()
+                        the_one_after(h, p, nstarted).kill()
+                        the_one_after(h, p, nstarted).wait()
                     ordinary(conn)
                     if len(h.requests) == nth and not is_before:
-                        q.kill()
+                        the_one_after(h, p, nstarted).kill()
 
                 h.steps = [decide]
                 q = p.start(*words)
@@ -470,8 +476,8 @@ def test_case_69_killed_at_any_step_of_the_talk(p):
                 assert len(h.devices) == 1 and len({r.body for r in h.requests}) == 1
     with Ledger() as h:
         words = (h.url, "--host", "t", "--state-dir", p.base / "link")
-        q = None
-        h.on_link = lambda h, conn: q.kill()
+        nstarted = len(p.started)
+        h.on_link = lambda h, conn: the_one_after(h, p, nstarted).kill()
         q = p.start(*words)
         h.wait(lambda: h.links, "an upgrade", q)
         p.end(q)

@@ -3,6 +3,7 @@
  * Putting the daemon there, and checking it before each start. */
 #include "fixture.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -44,20 +45,20 @@ static void the_daemon_is_put_there_whole_and_private(void **state)
     char command[9000];
     snprintf(command, sizeof command, "cp \"$(command -v sleep)\" '%s'", in_use);
     assert_int_equal(run_command(command), 0);
+    int runs[2];
+    char nothing;
     fflush(NULL);
+    assert_int_equal(pipe(runs), 0);
     pid_t sleeper = fork();
     if (sleeper == 0) {
+        fcntl(runs[1], F_SETFD, FD_CLOEXEC);
         execl(in_use, "sleep", "300", (char *)NULL);
         _exit(127);
     }
-    /* Once it is being run, it cannot be written to. */
-    for (int i = 0; i < 2000; i++) {
-        FILE *f = fopen(in_use, "a");
-        if (f == NULL)
-            break;
-        fclose(f);
-        usleep(5000);
-    }
+    close(runs[1]);
+    assert_int_equal(read(runs[0], &nothing, 1), 0); /* its end is gone: it is being run */
+    close(runs[0]);
+    assert_null(fopen(in_use, "a")); /* and cannot be written to */
     const char *facts = start_and_end();
     assert_string_equal(fact(facts, "home"), fix.sshd.home);
     assert_string_equal(fact(facts, "pwd"), fix.sshd.home);

@@ -21,7 +21,7 @@ from pi_durable.env.posix import PosixExecutionEnv
 from pi_durable.providers import Model
 from pi_durable.tools import create_coding_tools
 
-LIMIT_S = 60
+LIMIT_S = 180
 TOOLS = ["read", "write", "edit", "bash"]
 
 

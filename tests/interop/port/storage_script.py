@@ -114,7 +114,7 @@ COMMITS = [
 
 def run_tool(command, path, commits=()):
     text = "".join(json.dumps(writes) + "\n" for writes in commits)
-    done = subprocess.run([tool(), command, path], input=text, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([tool(), command, path], input=text, capture_output=True, text=True, timeout=180)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.split("\n")[:-1]  # not splitlines(): texts may hold U+2028
 

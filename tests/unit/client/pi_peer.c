@@ -88,6 +88,12 @@ void pi_error(pi_peer *p, const char *code, const char *message, const char *ext
 
 /* ---- in ---- */
 
+void pi_heard(pi_peer *p)
+{
+    atomic_fetch_add(&p->rig->nheard, 1);
+    tci_wake_all(&p->rig->news);
+}
+
 static bool read_all(pi_peer *p, void *buf, size_t len)
 {
     char *at = buf;
@@ -119,6 +125,8 @@ static bool next_frame(pi_peer *p)
     if (tci_json_parse(tci_str_of(p->body, p->head.json_len), 0, &p->arena, &p->json, &err) < 0)
         return pi_fail(p, "bad JSON: %s", err.msg);
     p->payload = tci_str_of(p->body + p->head.json_len, p->head.payload_len);
+    if (p->head.type == TCI_PIENV_REQUEST)
+        pi_heard(p);
     return true;
 }
 
@@ -245,6 +253,16 @@ const char *pi_log(pi_rig *g, tci_buf *which)
     tci_buf_truncate(which, which->len - 1);
     tci_mutex_unlock(&g->lock);
     return which->ptr;
+}
+
+void pi_await(pi_rig *g, unsigned n)
+{
+    for (;;) {
+        unsigned seen = tci_wake_count(&g->news);
+        if (atomic_load(&g->nheard) >= n)
+            return;
+        tci_wake_wait(&g->news, seen, 0);
+    }
 }
 
 void pi_rig_open_with(pi_rig *g, const tci_pi_launcher *launcher, const tci_pi_options *options)

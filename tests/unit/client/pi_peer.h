@@ -49,6 +49,8 @@ struct pi_rig {
     void (*play)(pi_peer *p);
     void *arg;
     int (*hook)(pi_rig *g, tc_ctx *ctx, tc_err *err); /* before each launch; may fail it */
+    atomic_uint nheard; /* requests that the scripts have read, hello too */
+    tci_wake news;
     tci_mutex lock;
     unsigned nlaunches;
     tci_list peers;
@@ -79,6 +81,8 @@ tc_str pi_text(const pi_peer *p, const char *member);
 uint64_t pi_number(const pi_peer *p, const char *member);
 /* Read until the other end closes. */
 void pi_drain(pi_peer *p);
+/* Count one for pi_await, as each request that is read does. */
+void pi_heard(pi_peer *p);
 
 /* ---- in tests ---- */
 
@@ -100,6 +104,8 @@ void pi_rig_end_peers(pi_rig *g);
 tci_pi_call pi_call(pi_rig *g, int op, const void *params, void *reply);
 int pi_lstat(pi_rig *g, tc_ctx *ctx, const char *path, tci_pi_info *ret_info);
 const char *pi_log(pi_rig *g, tci_buf *which);
+/* Wait until n requests have been heard. */
+void pi_await(pi_rig *g, unsigned n);
 
 #define assert_ok(g, expr)                                                         \
     do {                                                                           \

@@ -8,6 +8,8 @@
 #include "client/connections.h"
 #include "plat/clock.h"
 
+enum { WITHIN_MS = 1000 }; /* for what goes on at once, and then stops */
+
 /* One set of connections, and scripted daemons that are attached to it. */
 typedef struct host {
     tc_runtime *rt;
@@ -339,7 +341,7 @@ static void a_daemon_that_does_not_initialize_in_time_is_left(void **state)
     host h;
     peer p = {0};
     attached a = {0};
-    tc_device_options device = {.size = sizeof device, .initialize_timeout_ms = 30};
+    tc_device_options device = {.size = sizeof device, .initialize_timeout_ms = WITHIN_MS};
     tc_connections_options o = {.size = sizeof o, .device = &device};
     host_open(&h, &o);
     peer_open(&p, play_silent, NULL);
@@ -431,7 +433,7 @@ static void ending_a_session_or_a_call_leaves_the_link(void **state)
         if (i == 1) {
             tc_ctx *ctx = NULL;
             tc_file_info info;
-            assert_ok(&h, tc_ctx_new(20, &ctx, &h.err));
+            assert_ok(&h, tc_ctx_new(WITHIN_MS, &ctx, &h.err));
             tc_call call = TC_CALL(ctx, h.r);
             assert_code(&h, TC_E_TIMEOUT,
                         tc_session_stat(s, &call, TC_STR("/w/f"), true, &info, &h.err));
@@ -751,7 +753,7 @@ static void closing_the_connections_leaves_sessions_to_their_devices(void **stat
 /* A send that does not return ends the link; one of a long message has the time that it needs. */
 static void a_send_that_hangs_ends_the_link(void **state)
 {
-    static const tci_link_times hasty = {.send_timeout_ms = 50};
+    static const tci_link_times hasty = {.send_timeout_ms = WITHIN_MS};
     TCI_UNUSED(state);
     host h;
     peer p = {0};

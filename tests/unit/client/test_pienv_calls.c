@@ -4,6 +4,10 @@
  * cancelling and giving up. */
 #include "pi_peer.h"
 
+#include <poll.h>
+
+enum { SOON_MS = 20 }; /* when time runs out, after the daemon has the request */
+
 static void answer_lstat(pi_peer *p)
 {
     pi_result(p, "{\"name\":\"a\",\"kind\":\"file\",\"size\":3,\"mtimeSec\":1760000000,"
@@ -469,10 +473,13 @@ static void test_time_runs_out(void **state)
     tc_ctx *ctx = NULL;
     pi_rig_open(&g, play_aborted, NULL);
     assert_ok(&g, tci_pi_get_facts(g.pi, NULL, g.r, &(tci_pi_facts){.session = 0}, NULL, &g.err));
-    assert_ok(&g, tc_ctx_new(100, &ctx, &g.err));
+    assert_ok(&g, tc_ctx_new(-1, &ctx, &g.err));
     tci_pi_call call = exec_call(&g, &h, NULL);
     call.grace_ms = 60000;
-    assert_code(&g, TC_E_TIMEOUT, tci_pi_do(g.pi, ctx, &call, &g.err));
+    assert_ok(&g, tci_pi_begin(g.pi, ctx, &call, &g.err));
+    pi_await(&g, 2);
+    tc_ctx_reset(ctx, SOON_MS);
+    assert_code(&g, TC_E_TIMEOUT, tci_pi_wait(&call, &g.err));
     assert_str(tci_buf_str(&h.text), "onetwolast");
     tc_ctx_free(ctx);
     tci_buf_done(&h.text);
@@ -544,11 +551,14 @@ static void test_leaving_a_reading_call(void **state)
     tci_pi_pread_params params = {.handle = 1, .length = 16};
     pi_rig_open(&g, play_slow, NULL);
     assert_ok(&g, tci_pi_get_facts(g.pi, NULL, g.r, &(tci_pi_facts){.session = 0}, NULL, &g.err));
-    assert_ok(&g, tc_ctx_new(50, &ctx, &g.err));
+    assert_ok(&g, tc_ctx_new(-1, &ctx, &g.err));
     tci_pi_call call = pi_call(&g, TCI_PI_PREAD, &params, NULL);
     call.dst = place;
     call.dst_cap = sizeof place;
-    assert_code(&g, TC_E_TIMEOUT, tci_pi_do(g.pi, ctx, &call, &g.err));
+    assert_ok(&g, tci_pi_begin(g.pi, ctx, &call, &g.err));
+    pi_await(&g, 2);
+    tc_ctx_reset(ctx, SOON_MS);
+    assert_code(&g, TC_E_TIMEOUT, tci_pi_wait(&call, &g.err));
     assert_outcome(&g, TC_OUTCOME_NONE);
     assert_ok(&g, pi_lstat(&g, NULL, "/x", NULL));
     assert_string_equal(place, "untouched");
@@ -564,9 +574,12 @@ static void test_leaving_a_change(void **state)
     tci_pi_rename_params params = {.path = TC_STR("/a"), .to = TC_STR("/b")};
     pi_rig_open(&g, play_slow, NULL);
     assert_ok(&g, tci_pi_get_facts(g.pi, NULL, g.r, &(tci_pi_facts){.session = 0}, NULL, &g.err));
-    assert_ok(&g, tc_ctx_new(50, &ctx, &g.err));
+    assert_ok(&g, tc_ctx_new(-1, &ctx, &g.err));
     tci_pi_call call = pi_call(&g, TCI_PI_RENAME, &params, NULL);
-    assert_code(&g, TC_E_UNKNOWN_OUTCOME, tci_pi_do(g.pi, ctx, &call, &g.err));
+    assert_ok(&g, tci_pi_begin(g.pi, ctx, &call, &g.err));
+    pi_await(&g, 2);
+    tc_ctx_reset(ctx, SOON_MS);
+    assert_code(&g, TC_E_UNKNOWN_OUTCOME, tci_pi_wait(&call, &g.err));
     assert_outcome(&g, TC_OUTCOME_UNKNOWN);
     assert_int_equal(g.err.cause, TC_E_TIMEOUT);
     tci_pi_call again = pi_call(&g, TCI_PI_RENAME, &params, NULL);
@@ -585,7 +598,11 @@ static void play_stuck(pi_peer *p)
     tci_wake *go = p->rig->arg;
     if (!pi_greet(p, true))
         return;
-    tci_wake_wait(go, 0, 0);
+    struct pollfd pf = {.fd = p->fd, .events = POLLIN};
+    (void)poll(&pf, 1, -1);
+    pi_heard(p); /* that it begins */
+    while (tci_wake_count(go) == 0)
+        tci_wake_wait(go, 0, 0);
     if (!pi_expect(p, "write"))
         return;
     if (p->payload.len != BIG || !is_pattern(p->payload.ptr, 0, BIG))
@@ -605,13 +622,15 @@ static void test_giving_up_while_nothing_is_taken(void **state)
     tci_pi_write_chunk_params chunk = {.handle = 1};
     pi_rig_open(&g, play_stuck, NULL);
     assert_ok(&g, tci_pi_get_facts(g.pi, NULL, g.r, &(tci_pi_facts){.session = 0}, NULL, &g.err));
-    assert_ok(&g, tc_ctx_new(100, &ctx, &g.err));
+    assert_ok(&g, tc_ctx_new(-1, &ctx, &g.err));
     tci_pi_call stuck = pi_call(&g, TCI_PI_WRITE, &write, NULL);
     stuck.parts[0] = (tci_iovec){b, BIG};
     stuck.nparts = 1;
     assert_ok(&g, tci_pi_begin(g.pi, ctx, &stuck, &g.err));
     tci_pi_call behind = pi_call(&g, TCI_PI_WRITE_CHUNK, &chunk, NULL);
     assert_ok(&g, tci_pi_begin(g.pi, ctx, &behind, &g.err));
+    pi_await(&g, 2);
+    tc_ctx_reset(ctx, SOON_MS);
     assert_code(&g, TC_E_TIMEOUT, tci_pi_wait(&behind, &g.err));
     assert_outcome(&g, TC_OUTCOME_NOT_STARTED);
     assert_code(&g, TC_E_UNKNOWN_OUTCOME, tci_pi_wait(&stuck, &g.err));

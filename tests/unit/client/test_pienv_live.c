@@ -171,7 +171,7 @@ static void test_twenty_commands_aborted(void **state)
     pi_rig g = {.nlaunches = 0};
     tci_pi_call calls[20];
     tci_pi_exec_params params = {.has_command = true,
-                                 .command = TC_STR("sleep 30"),
+                                 .command = TC_STR("sleep 600"),
                                  .has_cwd = true,
                                  .cwd = TC_STR("/"),
                                  .inherit_env = true};
@@ -188,7 +188,7 @@ static void test_twenty_commands_aborted(void **state)
         assert_code(&g, TC_E_CANCELLED, tci_pi_wait(&calls[i], &g.err));
         assert_str(calls[i].fault.error.code, "aborted");
     }
-    assert_true(tci_clock_mono_ns() - before < (int64_t)10000 * 1000000);
+    assert_true(tci_clock_mono_ns() - before < (int64_t)100000 * 1000000);
     pi_rig_close(&g);
 }
 

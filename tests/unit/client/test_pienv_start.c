@@ -127,10 +127,10 @@ static void test_silent_program(void **state)
 {
     TCI_UNUSED(state);
     pi_rig g = {.nlaunches = 0};
-    tci_pi_options o = {.start_ms = 200};
+    tci_pi_options o = {.start_ms = 2500}; /* the shell has had its say by then */
     pi_rig_open_script(&g, "echo busy >&2; exec sleep 20", &o);
     assert_code(&g, TC_E_CONNECT, pi_lstat(&g, NULL, "/x", NULL));
-    assert_string_equal(g.err.msg, "pi-env did not answer within 1 s: busy");
+    assert_string_equal(g.err.msg, "pi-env did not answer within 3 s: busy");
     pi_rig_close(&g);
 }
 
@@ -370,6 +370,24 @@ static void wait_for(gate *w, atomic_uint *what, unsigned n)
     }
 }
 
+/* Until n calls wait for the start. */
+static void wait_for_callers(pi_rig *g, size_t n)
+{
+    tci_wake never = {0};
+    for (;;) {
+        size_t have = 0;
+        tci_mutex_lock(&g->pi->lock);
+        TCI_LIST_EACH (&g->pi->waiters, link) {
+            TCI_UNUSED(link);
+            have++;
+        }
+        tci_mutex_unlock(&g->pi->lock);
+        if (have >= n)
+            return;
+        tci_wake_wait(&never, 0, tci_clock_mono_ns() + 1000000); /* between two looks */
+    }
+}
+
 static void test_many_wait_for_one_start(void **state)
 {
     TCI_UNUSED(state);
@@ -381,6 +399,7 @@ static void test_many_wait_for_one_start(void **state)
     for (size_t i = 0; i < TCI_ARRAY_LEN(c); i++)
         caller_start(&c[i], &g, -1);
     wait_for(&w, &w.nwaiting, 1);
+    wait_for_callers(&g, TCI_ARRAY_LEN(c));
     tc_ctx_cancel(c[0].ctx); /* one leaves; the start goes on for the others */
     tci_thread_join(c[0].thread);
     c[0].thread = NULL;

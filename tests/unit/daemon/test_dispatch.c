@@ -194,14 +194,15 @@ static void test_records_expire(void **state)
 
 static void test_idle_sessions_expire_and_keepalive_prevents_it(void **state)
 {
+    enum { IDLE_MS = 1500 };
     fixture f;
     TCI_UNUSED(state);
     fixture_prepare(&f);
-    f.config.idle_timeout_ms = 300;
+    f.config.idle_timeout_ms = IDLE_MS;
     fixture_start(&f);
     fixture_open_session(&f);
     int64_t start = tci_loop_now_ms(f.loop);
-    while (tci_loop_now_ms(f.loop) < start + 900) {
+    while (tci_loop_now_ms(f.loop) < start + 2 * IDLE_MS) {
         assert_ok(answer(&f, ask(&f, "session.keepalive", "{}")));
         tci_loop_turn(f.loop, 20);
     }

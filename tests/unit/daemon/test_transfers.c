@@ -261,7 +261,7 @@ static void test_transfers_expire(void **state)
     fixture f;
     TCI_UNUSED(state);
     fixture_prepare(&f);
-    f.config.limits.file_transfer_idle_ttl_ms = 50;
+    f.config.limits.file_transfer_idle_ttl_ms = 1000;
     fixture_start(&f);
     fixture_open_session(&f);
     size_t before = names_in_folder(&f);

@@ -68,8 +68,8 @@ static void answer(host *h, int conn, unsigned at)
     }
     int n = snprintf(head, sizeof head, "HTTP/1.1 %s\r\nContent-Length: %zu\r\n\r\n",
                      h->status != NULL ? h->status : "200 OK", strlen(body));
-    (void)!write(conn, head, (size_t)n);
-    (void)!write(conn, body, strlen(body));
+    (void)send(conn, head, (size_t)n, MSG_NOSIGNAL); /* it may have had enough */
+    (void)send(conn, body, strlen(body), MSG_NOSIGNAL);
 }
 
 static void *play(void *arg)

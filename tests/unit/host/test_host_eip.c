@@ -474,6 +474,8 @@ static void play_gone(peer *p)
         bool is_close = strcmp(p->method, "session.close") == 0;
         is_closed = is_closed || is_close;
         peer_result(p, is_close ? "{\"closed\":true}" : "{\"still\":\"here\"}");
+        if (is_close)
+            tell(l, &l->ngot);
     }
     if (!is_closed)
         peer_fail(p, "a session that nobody has is left open");
@@ -507,6 +509,7 @@ static void a_client_that_goes_leaves_the_link_alone(void **state)
                  "{\"eip_session\":\"another\",\"id\":3,\"jsonrpc\":\"2.0\",\"method\":"
                  "\"file.stat\",\"params\":{}}",
                  200, "{\"still\":\"here\"}");
+    wait_for(&l, &l.ngot, 3); /* the close */
     hosted_close(&h);
     (void)attach_end(&a);
     peer_close(&p);

@@ -16,7 +16,7 @@
 #include "plat/clock.h"
 #include "plat/watch.h"
 
-enum { HELP_LIMIT_MS = 20 * 1000, HELP_POLL_MS = 100 };
+enum { HELP_LIMIT_MS = 60 * 1000, HELP_POLL_MS = 100 };
 
 /* All of one test. */
 typedef struct fix {

@@ -204,11 +204,15 @@ static void input_may_be_cut_anywhere(void **state)
 static void pings_come_and_silence_ends_and_kills(void **state)
 {
     pi_peer p;
-    tci_pi_options o = {.ping_ms = 10, .silence_ms = 100};
+    tci_pi_options o = {.ping_ms = 10, .silence_ms = 2000};
     (void)state;
     pi_peer_open(&p, false, &o);
     uint32_t id =
         pi_peer_send(&p, "{\"op\":\"exec\",\"command\":\"echo $$; exec sleep 600\",\"cwd\":\"/\"}");
+    while (!pi_peer_has(&p, id)) { /* not silent until it runs */
+        pi_peer_send_frame(&p, TCI_PIENV_PING, 0, TC_STR("{}"), TC_STR(""));
+        pi_peer_turn(&p, 5);
+    }
     pi_frame *f = pi_peer_next(&p, id);
     uint64_t pid;
     tc_str text = f->payload;
@@ -229,14 +233,14 @@ static void pings_come_and_silence_ends_and_kills(void **state)
 static void a_byte_of_a_frame_is_a_sign_of_life(void **state)
 {
     pi_peer p;
-    tci_pi_options o = {.ping_ms = 40, .silence_ms = 400};
+    tci_pi_options o = {.ping_ms = 100, .silence_ms = 2000};
     (void)state;
     tci_buf b;
     tci_buf_init(&b, TCI_BUF_MAX);
     put_request(&b, 1000000, "{\"op\":\"lstat\",\"path\":\"/\"}", TC_STR(""));
     pi_peer_open(&p, false, &o);
     for (size_t i = 0; i < b.len; i++) {
-        pi_frame_free(pi_peer_next_of(&p, TCI_PIENV_PING)); /* much later than 400 ms in all */
+        pi_frame_free(pi_peer_next_of(&p, TCI_PIENV_PING)); /* much later than 2 s in all */
         pi_peer_send_raw(&p, b.ptr + i, 1);
     }
     pi_frame *f = pi_peer_answer(&p, 1000000);
@@ -263,6 +267,8 @@ static void small_answers_do_not_wait_behind_output(void **state)
         tci_loop_turn(p.loop, 5);
     uint32_t small = pi_peer_send(&p, "{\"op\":\"lstat\",\"path\":\"/\"}");
     for (int i = 0; i < 20; i++)
+        tci_loop_turn(p.loop, 5);
+    while (tci_loop_pending_jobs(p.loop) > 0)
         tci_loop_turn(p.loop, 5);
     p.fd_in = fd;
     bool has_small = false;

@@ -221,7 +221,7 @@ static void the_end_of_the_connection_ends_its_commands(void **state)
         pid_file, pid_file, pid_file, session);
     ask(text);
     FILE *f = NULL;
-    for (int i = 0; i < 2000 && (f = fopen(pid_file, "r")) == NULL; i++)
+    for (int i = 0; i < 6000 && (f = fopen(pid_file, "r")) == NULL; i++)
         pi_peer_turn(&p, 10);
     assert_non_null(f);
     int pid = 0;
@@ -260,7 +260,7 @@ static void nothing_is_sent_beyond_the_window(void **state)
         ask(text);
     }
     uint64_t before = 0;
-    for (int quiet = 0; quiet < 50;) {
+    for (int quiet = 0; quiet < 50 || before + uncredited <= TCI_PIENV_TUNNEL_WINDOW / 2;) {
         pi_peer_turn(&p, 5);
         uint64_t n = 0;
         for (const pi_frame *at = p.frames; at != NULL; at = at->next)
@@ -269,7 +269,6 @@ static void nothing_is_sent_beyond_the_window(void **state)
         before = n;
     }
     assert_true(before + uncredited <= TCI_PIENV_TUNNEL_WINDOW);
-    assert_true(before + uncredited > TCI_PIENV_TUNNEL_WINDOW / 2);
     for (int i = 0; i < N; i++)
         tci_free(answer());
 }

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { WAIT_MS = 20000 };
+enum { WAIT_MS = 60000 };
 
 int open_ours(void **state)
 {

@@ -78,7 +78,7 @@ static void five_megabytes_through_a_window(void **state)
 {
     output o;
     run_windowed(*state, &o, "yes 0123456789abcdef | head -c 5000000", 1000, 20,
-                 "\"minIntervalMs\":20,\"bytesPerSecond\":1000000");
+                 "\"minIntervalMs\":200,\"bytesPerSecond\":1000000");
     check_total(&o, 5000000, 5000000 / 17);
     assert_true(o.nskips > 0);
     assert_true(o.all.len < 500000);
@@ -107,7 +107,7 @@ static void a_slow_window_does_not_hold_up_the_end(void **state)
     int64_t begun_ns = tci_clock_mono_ns();
     run_windowed(*state, &o, "seq 1 20000", 100000, 100000,
                  "\"minIntervalMs\":600000,\"bytesPerSecond\":-1");
-    assert_true(tci_clock_mono_ns() - begun_ns < INT64_C(19000000000));
+    assert_true(tci_clock_mono_ns() - begun_ns < INT64_C(60000000000));
     check_total(&o, 108894, 20000);
     assert_int_equal(o.nskips, 0);
     output_done(&o);
@@ -142,7 +142,10 @@ static void a_command_waits_for_its_reader(void **state)
     turn_for(p, 300);
     assert_false(is_file("all_out"));
     uint32_t quick = pi_peer_send(p, "{\"op\":\"lstat\",\"path\":\"/\"}");
-    turn_for(p, 50);
+    for (int i = 0; i < 20; i++)
+        tci_loop_turn(p->loop, 10);
+    while (tci_loop_pending_jobs(p->loop) > 0)
+        tci_loop_turn(p->loop, 10);
     size_t before = 0; /* output that came before the small answer */
     while (!pi_peer_has(p, quick)) {
         pi_frame *f = pi_peer_next(p, id);

@@ -82,6 +82,7 @@ static void the_graph_shows_live_tasks_their_waits_and_conversations(void **stat
     assert_int_equal(inside, 4);
     gate_open(&hold, 1);
     wait_for_state(w, 3, "sleeping");
+    wait_for_state(w, id, "waiting"); /* for it, perhaps only now */
     assert_string_equal(
         graph(w),
         "{\"tasks\":{\"2\":{\"id\":2,\"kind\":\"t.top\",\"conversationId\":1,\"background\":false,"

@@ -308,7 +308,7 @@ static void result_that_is_no_json_faults(void **state)
     assert_int_equal(s.status, TC_SUBMISSION_DONE);
     assert_int_equal(run_entry(&b->r, "pi.tool-result", 0).len, 0);
     assert_has(b->r.last_messages, "missing_result");
-    assert_true(run_was_reported(&b->r, "task_faulted"));
+    run_wait_report(&b->r, "task_faulted");
     drop(b);
 }
 

@@ -59,9 +59,10 @@ static void on_report(void *user, const tc_report *report)
         snprintf(me->reports[me->nreports++], sizeof me->reports[0], "%s: %.*s",
                  tc_report_type_name(report->type), TC_STR_ARG(report->message));
     tci_mutex_unlock(&me->lock);
+    tci_wake_all(&me->news);
 }
 
-bool run_was_reported(run *r, const char *words)
+static bool was_reported(run *r, const char *words)
 {
     bool was = false;
     tci_mutex_lock(&r->lock);
@@ -69,6 +70,16 @@ bool run_was_reported(run *r, const char *words)
         was |= strstr(r->reports[i], words) != NULL;
     tci_mutex_unlock(&r->lock);
     return was;
+}
+
+void run_wait_report(run *r, const char *words)
+{
+    for (;;) {
+        unsigned seen = tci_wake_count(&r->news);
+        if (was_reported(r, words))
+            return;
+        tci_wake_wait(&r->news, seen, 0);
+    }
 }
 
 void run_init(run *r, world *w, const char *name)

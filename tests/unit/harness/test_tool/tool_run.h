@@ -33,6 +33,7 @@ typedef struct run {
     tc_settings settings;
     uint64_t conversation;
     tci_mutex lock;
+    tci_wake news; /* of reports */
     char reports[REPORTS_MAX][200];
     size_t nreports;
     tc_str last_messages; /* what the model was sent last, in last_result */
@@ -60,7 +61,8 @@ tc_str run_entry(run *r, const char *kind, size_t nth);
 tc_str run_result_text(run *r, size_t nth);
 /* "pi.live", JSON. */
 tc_str run_live(run *r);
-bool run_was_reported(run *r, const char *words);
+/* Until something with these words in it was reported. */
+void run_wait_report(run *r, const char *words);
 
 /* Something happened in a tool or was allowed to. */
 typedef struct signal {
