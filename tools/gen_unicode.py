@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Write the tables of src/harness/unicode.c: how characters decompose, combine and are ordered.
+"""Write the tables of src/harness/schema/unicode.c: how characters decompose, combine and are ordered.
 
-    tools/gen_unicode.py            write src/harness/gen/unicode_table.h
+    tools/gen_unicode.py            write src/harness/schema/gen/unicode_table.h
     tools/gen_unicode.py --version  the Unicode version this Python knows
 
 The tables come from Python's own Unicode data; run it with a newer Python for a newer Unicode."""
@@ -11,7 +11,7 @@ import sys
 import unicodedata
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-OUT = os.path.join(ROOT, "src", "harness", "gen", "unicode_table.h")
+OUT = os.path.join(ROOT, "src", "harness", "schema", "gen", "unicode_table.h")
 HANGUL = range(0xAC00, 0xD7A4)
 TYPES = """#include <stdint.h>
 

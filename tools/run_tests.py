@@ -57,7 +57,8 @@ def count(text, ok, total, name, is_skipped=False):
 
 def run_ctest(tree, jobs, label, total):
     report = os.path.join(ROOT, "build", tree, "tests.xml")
-    command = ["ctest", "--test-dir", f"build/{tree}", "-j", str(jobs), "--output-on-failure",
+    # One more than there are processors: many tests mostly wait.
+    command = ["ctest", "--test-dir", f"build/{tree}", "-j", str(jobs + 1), "--output-on-failure",
                "--test-output-size-passed", "100000", "--test-output-size-failed", "400000", "--output-junit", report]
     if label:
         command += ["-R", label]

@@ -6,7 +6,7 @@
 #include "doctor.h"
 
 #include "child.h"
-#include "env/pi_env.h"
+#include "env/pi/pi_env.h"
 #include "host.h"
 #include "plat/env.h"
 #include "plat/file.h"

@@ -6,7 +6,7 @@
 #include "gate.h"
 
 #include "base/secret.h"
-#include "client/connections.h"
+#include "client/connections/connections.h"
 #include "net/httpd.h"
 #include "net/tcp.h"
 #include "plat/file.h"

@@ -3,9 +3,9 @@
  * The daemon's program: read the configuration, serve, say the last word. Everything else is in
  * src/daemon. */
 #include "base/log.h"
-#include "daemon/config.h"
-#include "daemon/connect.h"
-#include "daemon/pienv.h"
+#include "daemon/config/config.h"
+#include "daemon/connect/connect.h"
+#include "daemon/pienv/pienv.h"
 #include "daemon/serve.h"
 #include "plat/system.h"
 

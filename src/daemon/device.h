@@ -6,8 +6,8 @@
 #ifndef TCI_DAEMON_DEVICE_H
 #define TCI_DAEMON_DEVICE_H
 
-#include "daemon/carrier.h"
-#include "daemon/config.h"
+#include "daemon/carrier/carrier.h"
+#include "daemon/config/config.h"
 #include "daemon/runtime_dir.h"
 #include "daemon/session.h"
 #include "ops/spool.h"

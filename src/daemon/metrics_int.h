@@ -6,7 +6,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 #include "plat/metrics.h"
 #include "proto/gen/eip.h"
 

@@ -14,7 +14,7 @@
 #define TCI_DAEMON_REQ_H
 
 #include "base/num.h"
-#include "daemon/carrier.h"
+#include "daemon/carrier/carrier.h"
 #include "loop/loop.h"
 #include "plat/clock.h"
 #include "proto/envelope.h"

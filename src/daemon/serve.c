@@ -5,9 +5,9 @@
  * Invariant: the loop stops only after the carrier said that it has ended. */
 #include "daemon/serve.h"
 
-#include "daemon/carrier_http.h"
-#include "daemon/carrier_stdio.h"
-#include "daemon/carrier_ws.h"
+#include "daemon/carrier/carrier_http.h"
+#include "daemon/carrier/carrier_stdio.h"
+#include "daemon/carrier/carrier_ws.h"
 #include "net/fd.h"
 #include "plat/clock.h"
 #include "plat/proc.h"

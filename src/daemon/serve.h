@@ -4,7 +4,7 @@
 #ifndef TCI_DAEMON_SERVE_H
 #define TCI_DAEMON_SERVE_H
 
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 
 /* Serve until the end: the transport ends, or SIGTERM or SIGINT arrives. Returns 0 for an orderly end;
  * otherwise err->msg is the last word. Makes and runs the loop; the calling thread is the loop's. */

@@ -5,7 +5,7 @@
 #ifndef TCI_DAEMON_TRANSFER_FRAMES_H
 #define TCI_DAEMON_TRANSFER_FRAMES_H
 
-#include "daemon/carrier.h"
+#include "daemon/carrier/carrier.h"
 #include "wire/eipd.h"
 
 /* One decoded frame from the peer. own is the heap block the payload lies in and goes with the call

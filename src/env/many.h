@@ -9,7 +9,7 @@
 #ifndef TCI_ENV_MANY_H
 #define TCI_ENV_MANY_H
 
-#include "client/pienv.h"
+#include "client/pienv/pienv.h"
 #include "env/env.h"
 
 bool tci_env_has_many(const tc_env *env);

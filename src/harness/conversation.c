@@ -7,10 +7,10 @@
 #include "base/json.h"
 #include "base/num.h"
 #include "harness/agent.h"
-#include "harness/compact.h"
+#include "harness/generation/compact.h"
 #include "harness/inbox.h"
-#include "harness/live.h"
-#include "harness/usage.h"
+#include "harness/generation/live.h"
+#include "harness/generation/usage.h"
 #include "plat/clock.h"
 
 enum { PAGE = 200 };

@@ -5,9 +5,9 @@
 #ifndef TCI_HARNESS_CONVERSATION_H
 #define TCI_HARNESS_CONVERSATION_H
 
-#include "harness/context.h"
+#include "harness/generation/context.h"
 #include "harness/documents.h"
-#include "harness/tool_turn.h"
+#include "harness/calls/tool_turn.h"
 
 struct tci_view;
 

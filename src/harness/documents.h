@@ -4,7 +4,7 @@
 #ifndef TCI_HARNESS_DOCUMENTS_H
 #define TCI_HARNESS_DOCUMENTS_H
 
-#include "harness/harness_int.h"
+#include "harness/sched/harness_int.h"
 
 extern const tc_doc_def tci_live_doc;     /* "pi.live" */
 extern const tc_doc_def tci_inbox_doc;    /* "pi.inbox" */

@@ -3,7 +3,7 @@
  * Events of tool calls, called by the model or by other tools: what their slots in "pi.live" say. On
  * the line. Invariant: a call ends once: when its slot becomes done, or when it vanishes unfinished. */
 #include "base/json.h"
-#include "harness/context_scan.h"
+#include "harness/generation/context_scan.h"
 #include "harness/events.h"
 
 static const tci_json *slots_of(const tci_events *e, bool is_nested)

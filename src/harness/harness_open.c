@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The public way to open a harness: with conversations, and only when the tasks they need are there. */
-#include "harness/harness_int.h"
+#include "harness/sched/harness_int.h"
 
 static int check_builtin(const tc_harness_options *options, tc_err *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The registry that programs start from: with the tasks that a harness cannot do without. Any thread. */
-#include "harness/harness_int.h"
+#include "harness/sched/harness_int.h"
 
 static const tc_task_def *const builtin_tasks[] = {&tci_generation_task, &tci_tool_task,
                                                    &tci_compaction_task};

@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "harness/conversation.h"
 #include "harness/inbox.h"
-#include "harness/live.h"
+#include "harness/generation/live.h"
 #include "harness/view.h"
 
 /* ---- checks ---- */

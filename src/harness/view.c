@@ -5,7 +5,7 @@
  * the first value, give the view as it is committed. */
 #include "harness/view.h"
 #include "base/json.h"
-#include "harness/context_scan.h"
+#include "harness/generation/context_scan.h"
 #include "harness/events.h"
 
 enum { PAGE = 1000 };

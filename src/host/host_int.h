@@ -15,11 +15,11 @@
 #define TCI_HOST_INT_H
 
 #include "base/list.h"
-#include "client/connections.h"
-#include "host/external.h"
+#include "client/connections/connections.h"
+#include "host/records/external.h"
 #include "host/host.h"
 #include "host/limit.h"
-#include "host/owners.h"
+#include "host/records/owners.h"
 #include "host/pair.h"
 #include "net/httpd.h"
 #include "net/tcp.h"

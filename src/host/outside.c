@@ -4,7 +4,7 @@
  * Any thread; the asking is done by a few threads of its own, which are started when there is somebody to ask.
  * Invariant: who reads a state never waits for a target; a credential is read when a connection is made, goes into
  * that and is wiped. */
-#include "host/external.h"
+#include "host/records/external.h"
 
 #include "base/list.h"
 #include "base/num.h"

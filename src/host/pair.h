@@ -5,7 +5,7 @@
 #define TCI_HOST_PAIR_H
 
 #include "base/json.h"
-#include "host/devices.h"
+#include "host/records/devices.h"
 
 enum {
     TCI_PAIR_BODY_MAX = 8 * 1024,

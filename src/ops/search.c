@@ -7,7 +7,7 @@
 #include "ops/search.h"
 #include "base/glob.h"
 #include "base/utf8.h"
-#include "ops/regex.h"
+#include "ops/regex/regex.h"
 #include "ops/walk_int.h"
 
 #include <stdio.h>

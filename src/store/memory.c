@@ -3,7 +3,7 @@
  * The storage that ends with its process: the index, with every text on the heap. For sessions nobody
  * wants to keep and as the measure of the others. Runs on the store's thread. Invariant: a batch
  * that was refused has changed nothing; memory that runs out while one is taken over ends it all. */
-#include "store/indexed.h"
+#include "store/index/indexed.h"
 
 typedef struct memory {
     tci_indexed base;

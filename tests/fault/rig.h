@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/carrier_stdio.h"
+#include "daemon/carrier/carrier_stdio.h"
 #include "wire/eipd.h"
 #include "wire/frames.h"
 

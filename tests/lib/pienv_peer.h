@@ -6,7 +6,7 @@
 #ifndef PIENV_PEER_H
 #define PIENV_PEER_H
 
-#include "daemon/pienv.h"
+#include "daemon/pienv/pienv.h"
 #include "plat/proc.h"
 #include "wire/pienv.h"
 

@@ -9,7 +9,7 @@
 #include "base/glob.h"
 #include "base/num.h"
 #include "base/utf8.h"
-#include "harness/validate_pattern.h"
+#include "harness/schema/validate_pattern.h"
 
 enum {
     LIMIT = 100,

@@ -9,7 +9,7 @@
 #include "base/num.h"
 #include "base/utf8.h"
 #include "base/utf8_stream.h"
-#include "harness/unicode.h"
+#include "harness/schema/unicode.h"
 
 static void add_unit(tci_text_view *v, tc_str shown, size_t source, size_t nsource)
 {

@@ -4,7 +4,7 @@
 #include "harness/tools/tool_common.h"
 
 #include "base/num.h"
-#include "harness/unicode.h"
+#include "harness/schema/unicode.h"
 #include <math.h>
 #include <stdio.h>
 

@@ -4,7 +4,7 @@
 #ifndef TCI_HARNESS_TOOLS_TOOL_COMMON_H
 #define TCI_HARNESS_TOOLS_TOOL_COMMON_H
 
-#include "harness/tool_int.h"
+#include "harness/calls/tool_int.h"
 
 /* One call as its tool works on it. Memory goes with the call's result. */
 typedef struct tci_work {

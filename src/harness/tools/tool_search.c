@@ -2,7 +2,7 @@
  *
  * The tool "tool_search": finds tools that are not offered yet by words, and has them offered. The
  * thread of the call. */
-#include "harness/search.h"
+#include "harness/calls/search.h"
 #include "harness/tools/tool_common.h"
 
 #include "base/num.h"

@@ -3,7 +3,7 @@
  * Starts a daemon that dials in, and a listener for it. */
 #include "fixture_websocket.h"
 
-#include "client/connections.h"
+#include "client/connections/connections.h"
 #include "net/httpd.h"
 #include "net/tcp.h"
 #include "plat/clock.h"

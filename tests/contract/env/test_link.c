@@ -5,7 +5,7 @@
 #include "tool.h"
 
 #include "client/client.h"
-#include "env/pi_env.h"
+#include "env/pi/pi_env.h"
 #include "plat/clock.h"
 
 static int collect(void *user, tc_stream_kind stream, tc_str piece, const tc_skipped *skipped,

@@ -3,7 +3,7 @@
  * A pi-env daemon that says anything: while it is being started (first byte odd), or with calls of
  * several kinds and the tunnel's first request under way. Every call ends, and what is handed out is
  * there to be read. */
-#include "client/pienv.h"
+#include "client/pienv/pienv.h"
 
 #include "plat/fd.h"
 #include "plat/socket.h"

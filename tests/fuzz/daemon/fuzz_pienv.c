@@ -6,7 +6,7 @@
  *
  * Commands, watching, the tunnel and whole listings are left out (their doors are closed below): they
  * have targets and tests of their own, and input made by chance must start no program. */
-#include "daemon/pienv_core_int.h"
+#include "daemon/pienv/pienv_core_int.h"
 #include "fuzz_device.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  *
  * A stream of frames, control and data, through the stdio carrier in memory. The first byte says in which
  * pieces it arrives and how fast the answers go. However it ends, what was sent are whole frames. */
-#include "daemon/carrier_stdio.h"
+#include "daemon/carrier/carrier_stdio.h"
 #include "fuzz_device.h"
 #include "wire/eipd.h"
 #include "wire/frames.h"

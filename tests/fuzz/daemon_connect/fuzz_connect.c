@@ -3,8 +3,8 @@
  * What a Host may answer, and what a saved record may hold. The first byte picks the reader: 'a' an answer of
  * success, 'r' a refusal, 's' a record, 'u' an address below a Host. Whatever comes out has to be fit for a
  * terminal, to stay on the Host, and to read back as itself. */
-#include "daemon/config_int.h"
-#include "daemon/connect_int.h"
+#include "daemon/config/config_int.h"
+#include "daemon/connect/connect_int.h"
 #include "net/url.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * Output of a login from anybody: read whole and in pieces chosen by the first byte, it says the same;
  * what is shown of it has no control characters and is bounded. */
 #include "base/utf8.h"
-#include "env/ssh_int.h"
+#include "env/ssh/ssh_int.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,7 +2,7 @@
  *
  * Host key lines and targets from anybody: a line that is taken is taken again in the form it was
  * given, and means the same; a target that is taken passes its own check. */
-#include "env/ssh_int.h"
+#include "env/ssh/ssh_int.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

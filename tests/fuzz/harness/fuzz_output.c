@@ -4,8 +4,8 @@
  * the output. Pieces keep what the whole keeps, within the limits, and nothing is lost count of; and what
  * kind of file it is, and which words, can be asked of anything. */
 #include "base/utf8.h"
-#include "harness/output.h"
-#include "harness/search.h"
+#include "harness/calls/output.h"
+#include "harness/calls/search.h"
 #include "harness/tools/tool_common.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -3,7 +3,7 @@
  * A line that is a pattern and the rest a text. A match lies in the text, is there whether or not it is
  * asked where, and is found again in what it found. Of patterns that mean the same to PCRE2 (plain
  * letters and the common signs), both say yes or no alike, with the same beginning. */
-#include "harness/validate_pattern.h"
+#include "harness/schema/validate_pattern.h"
 
 #include "base/str.h"
 

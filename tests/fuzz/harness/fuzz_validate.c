@@ -4,7 +4,7 @@
  * is not changed by that; structured output gets the same verdict twice; no schema makes it work
  * without end. */
 #include "base/json_tree.h"
-#include "harness/validate.h"
+#include "harness/schema/validate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,7 +2,7 @@
  *
  * The door of EIP: a path, and behind a line's end the text of a request. What passes must be a request that means
  * the same with another id in it; what does not pass must still get a well-formed answer. */
-#include "host/eip.h"
+#include "host/eip/eip.h"
 
 #include <stddef.h>
 #include <stdint.h>

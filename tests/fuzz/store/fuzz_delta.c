@@ -4,7 +4,7 @@
  * read again, all of it is applied or nothing, and the same twice over gives the same. Any line also
  * passes the quick scan exactly when the parser takes it. */
 #include "store/delta.h"
-#include "store/jsonl_scan.h"
+#include "store/jsonl/jsonl_scan.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

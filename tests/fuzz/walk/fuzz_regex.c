@@ -3,7 +3,7 @@
  * A pattern up to the first LF, a text behind it. What is taken must compile or be refused with a
  * reason, and a line found must lie in the text. */
 #include "base/utf8.h"
-#include "ops/regex.h"
+#include "ops/regex/regex.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

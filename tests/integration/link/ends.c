@@ -4,7 +4,7 @@
 #include "ends.h"
 
 #include "../../unit/daemon/fixture.h"
-#include "daemon/carrier_ws.h"
+#include "daemon/carrier/carrier_ws.h"
 #include "net/httpd.h"
 #include "net/tcp.h"
 #include "plat/thread.h"

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "client/connections.h"
+#include "client/connections/connections.h"
 
 struct device_end;
 

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "env/ssh_int.h"
+#include "env/ssh/ssh_int.h"
 #include "plat/fd.h"
 #include "plat/file.h"
 #include "sshd.h"

@@ -14,7 +14,7 @@
 
 #include "base/buf.h"
 #include "base/num.h"
-#include "client/pienv_int.h"
+#include "client/pienv/pienv_int.h"
 #include "plat/clock.h"
 #include "plat/fd.h"
 #include "plat/socket.h"

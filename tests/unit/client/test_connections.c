@@ -5,7 +5,7 @@
 #include "plug.h"
 #include "tests.h"
 
-#include "client/connections.h"
+#include "client/connections/connections.h"
 #include "plat/clock.h"
 
 enum { WITHIN_MS = 1000 }; /* for what goes on at once, and then stops */

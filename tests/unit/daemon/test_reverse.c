@@ -4,7 +4,7 @@
  * what does not, sessions that outlive their connection. Times are short, chance is ours. */
 #include "fixture.h"
 
-#include "daemon/carrier_ws.h"
+#include "daemon/carrier/carrier_ws.h"
 #include "net/httpd.h"
 #include "net/tcp.h"
 #include "net/ws.h"

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 
 enum { WORDS_MAX = 12 };
 

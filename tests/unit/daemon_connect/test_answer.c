@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/connect_int.h"
+#include "daemon/connect/connect_int.h"
 
 #include <stdio.h>
 

@@ -3,7 +3,7 @@
  * The command line of `connect`, and which settings of the daemon count beside it. */
 #include "load.h"
 
-#include "daemon/connect.h"
+#include "daemon/connect/connect.h"
 
 #include <stdio.h>
 #include <stdlib.h>

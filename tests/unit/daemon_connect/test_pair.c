@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/connect_int.h"
+#include "daemon/connect/connect_int.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "env/ssh_int.h"
+#include "env/ssh/ssh_int.h"
 #include "plat/file.h"
 
 extern const struct CMUnitTest target_tests[], keys_tests[], boot_tests[], daemon_tests[];

@@ -2,7 +2,7 @@
  *
  * Whom a name means, and targets that the Host connects to itself, as rows and as connections that do not come
  * about. What a connection is good for is tested with the command. */
-#include "host/external.h"
+#include "host/records/external.h"
 #include "plat/file.h"
 #include "plat/thread.h"
 

@@ -4,7 +4,7 @@
  * answer, windows and resets of content, and sessions over a link that comes back. */
 #include "hosted.h"
 
-#include "host/eip.h"
+#include "host/eip/eip.h"
 #include "plat/fd.h"
 
 #include <sys/socket.h>

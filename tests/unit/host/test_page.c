@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What pages make of text of others, words of a shell, and tags. */
-#include "host/page_html.h"
+#include "host/page/page_html.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The Host's records: who gets in, who stays out, what survives, and that no secret is among them. */
-#include "host/devices.h"
-#include "host/owners.h"
+#include "host/records/devices.h"
+#include "host/records/owners.h"
 #include "plat/file.h"
 
 #include <setjmp.h>

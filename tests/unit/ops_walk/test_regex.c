@@ -4,7 +4,7 @@
  * that only lines that match are found. */
 #include "walk_help.h"
 
-#include "ops/regex.h"
+#include "ops/regex/regex.h"
 
 #include <string.h>
 

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
-#include "ops/watch.h"
+#include "ops/watch/watch.h"
 #include "plat/clock.h"
 #include "plat/watch.h"
 

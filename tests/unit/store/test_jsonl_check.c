@@ -3,7 +3,7 @@
  * Checking and repairing sessions of JSON lines: what is sound is kept, what is not is told of and put
  * aside, and nothing is lost that could be read. */
 #include "folder.h"
-#include "store/jsonl_journal.h"
+#include "store/jsonl/jsonl_journal.h"
 #include "store/store_int.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * that fail. What is there afterwards is exactly the commits whose marker was complete. */
 #include "folder.h"
 #include "plat/file.h"
-#include "store/jsonl_journal.h"
+#include "store/jsonl/jsonl_journal.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

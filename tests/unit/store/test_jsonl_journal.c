@@ -5,7 +5,7 @@
  * What opens is what was acknowledged. */
 #include "folder.h"
 #include "plat/file.h"
-#include "store/jsonl_journal.h"
+#include "store/jsonl/jsonl_journal.h"
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The quick scan: what it passes is what the parser takes, wherever the text is cut. */
-#include "store/jsonl_scan.h"
+#include "store/jsonl/jsonl_scan.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

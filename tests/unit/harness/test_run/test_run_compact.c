@@ -4,7 +4,7 @@
  * did not; hooks; and that it stops when it does not help. */
 #include "run_world.h"
 
-#include "harness/compact.h"
+#include "harness/generation/compact.h"
 #include <stdio.h>
 
 static const char *last_request(world *w)

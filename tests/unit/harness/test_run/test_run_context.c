@@ -4,7 +4,7 @@
  * growing a context gives what deriving it anew gives. */
 #include "run_world.h"
 
-#include "harness/compact.h"
+#include "harness/generation/compact.h"
 #include <stdio.h>
 
 typedef struct made {

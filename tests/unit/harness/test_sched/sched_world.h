@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "harness/sched_int.h"
+#include "harness/sched/sched_int.h"
 #include "plat/clock.h"
 #include "store/store.h"
 

@@ -9,13 +9,13 @@
 
 #include <cmocka.h>
 
-#include "harness/output.h"
-#include "harness/search.h"
+#include "harness/calls/output.h"
+#include "harness/calls/search.h"
 #include "harness/tools/edit_match.h"
 #include "harness/tools/text_view.h"
-#include "harness/unicode.h"
-#include "harness/validate.h"
-#include "harness/validate_pattern.h"
+#include "harness/schema/unicode.h"
+#include "harness/schema/validate.h"
+#include "harness/schema/validate_pattern.h"
 #include <stdio.h>
 #include <string.h>
 

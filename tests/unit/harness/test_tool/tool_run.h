@@ -7,7 +7,7 @@
 
 #include "tool_world.h"
 
-#include "harness/approval.h"
+#include "harness/calls/approval.h"
 #include <telechir/model.h>
 
 enum { TURNS_MAX = 8, EXTENSIONS_MAX = 4, REPORTS_MAX = 32 };

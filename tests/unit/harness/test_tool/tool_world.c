@@ -3,7 +3,7 @@
  * A world for tools. */
 #include "tool_world.h"
 
-#include "harness/validate.h"
+#include "harness/schema/validate.h"
 #include "plat/file.h"
 
 tc_env *world_env(world *w, const char *name)

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "harness/tool_int.h"
+#include "harness/calls/tool_int.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
