@@ -44,12 +44,12 @@ function(tc_module name)
   target_link_libraries(tc_${name} PUBLIC ${M_LIBS})
 endfunction()
 
-# tc_test(name SOURCES test_x.c LIBS tc_base [TIMEOUT 60] [ENV "A=b"]): a cmocka program run by CTest in a
+# tc_test(name SOURCES test_x.c LIBS tc_base [TIMEOUT 180] [ENV "A=b"]): a cmocka program run by CTest in a
 # temporary folder of its own (TC_TEST_DIR, removed and made anew before each run).
 function(tc_test name)
   cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;LIBS;ENV" ${ARGN})
   if(NOT T_TIMEOUT)
-    set(T_TIMEOUT 60)
+    set(T_TIMEOUT 180) # of a hopeless wait: a busy machine takes its time
   endif()
   add_executable(${name} ${T_SOURCES})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/lib)
@@ -70,6 +70,6 @@ function(tc_fuzz name)
   else()
     target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/lib/fuzz_replay.c)
     add_test(NAME ${name} COMMAND ${name} ${F_CORPUS})
-    set_tests_properties(${name} PROPERTIES TIMEOUT 60 LABELS fuzz)
+    set_tests_properties(${name} PROPERTIES TIMEOUT 180 LABELS fuzz)
   endif()
 endfunction()
