@@ -6,6 +6,7 @@
 #include "base/num.h"
 #include "plat/proc.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -250,6 +251,21 @@ static void a_byte_of_a_frame_is_a_sign_of_life(void **state)
     tci_buf_done(&b);
 }
 
+/* The server does nothing for longer than the peer may be silent; what was said meanwhile is read first. */
+static void who_was_held_up_looks_before_it_judges(void **state)
+{
+    pi_peer p;
+    tci_pi_options o = {.ping_ms = 10, .silence_ms = 2000};
+    (void)state;
+    pi_peer_open(&p, false, &o);
+    uint32_t id = pi_peer_send(&p, "{\"op\":\"lstat\",\"path\":\"/\"}");
+    assert_int_equal(poll(NULL, 0, 2500), 0); /* its loop is ours */
+    pi_frame *f = pi_peer_answer(&p, id);
+    assert_int_equal(f->type, TCI_PIENV_RESULT);
+    pi_frame_free(f);
+    pi_peer_close(&p);
+}
+
 /* ---- who goes first ---- */
 
 static void small_answers_do_not_wait_behind_output(void **state)
@@ -380,6 +396,7 @@ int main(void)
         cmocka_unit_test(input_may_be_cut_anywhere),
         cmocka_unit_test(pings_come_and_silence_ends_and_kills),
         cmocka_unit_test(a_byte_of_a_frame_is_a_sign_of_life),
+        cmocka_unit_test(who_was_held_up_looks_before_it_judges),
         cmocka_unit_test(small_answers_do_not_wait_behind_output),
         cmocka_unit_test(many_requests_at_once_are_all_answered),
         cmocka_unit_test(no_answer_is_longer_than_a_frame),
