@@ -7,11 +7,11 @@ import contextlib
 import glob
 import json
 import os
-import random
 import secrets
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 
@@ -19,6 +19,9 @@ from a13n_envd_client import (AcceptedWebSocketTransport, EIPDeviceConnection, E
                               StdioTransport)
 from a13n_envd_client.eip.v1 import METHODS, EIPPath
 from websockets.asyncio.server import serve
+
+sys.path.append(os.path.join(os.path.dirname(__file__), "..", "lib"))
+from ports import free_port
 
 MIB = 1024 * 1024
 FULL = bool(os.environ.get("TC_FULL"))
@@ -31,15 +34,6 @@ def environment(**more):
     env = {k: v for k, v in os.environ.items() if not k.startswith(("A13N_ENVD_", "TELECHIRD_", "OTEL_"))}
     env.update({f"A13N_ENVD_{k}": str(v) for k, v in more.items()})
     return env
-
-
-def free_port():
-    """One that nobody listens on, below those that the system gives to connections: it stays free until it is used."""
-    for port in random.sample(range(20000, 32768), 100):
-        with contextlib.suppress(OSError), socket.socket() as s:
-            s.bind(("127.0.0.1", port))
-            return port
-    raise AssertionError("no port is free")
 
 
 class Place:

@@ -8,11 +8,9 @@ The recordings (protocol/golden/conversations) are JSON lines: control frames, d
 Identities, times, digests of requests and folders are generic in them; they are mapped both ways, all
 else must be equal. One line per recording, then "N passed, N failed".
 """
-import contextlib
 import glob
 import json
 import os
-import random
 import re
 import socket
 import subprocess
@@ -20,21 +18,15 @@ import sys
 import tempfile
 import threading
 
+sys.path.append(os.path.join(os.path.dirname(__file__), "..", "lib"))
+from ports import free_port
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 GENERATION = 100000000000000001
 NAMESPACE = re.compile(r"-0{11,12}1-")
 HANDLE = re.compile(r"\b(session|process|output|reader|writer)-([0-9a-z]+)-(\d+)\b")
 TIME = re.compile(r'"\d{4}-\d\d-\d\dT[0-9:.]+Z"')
 TIMEOUT_S = 180
-
-
-def free_port():
-    """One that nobody listens on, below those that the system gives to connections: it stays free until it is used."""
-    for port in random.sample(range(20000, 32768), 100):
-        with contextlib.suppress(OSError), socket.socket() as s:
-            s.bind(("127.0.0.1", port))
-            return port
-    raise AssertionError("no port is free")
 
 
 class Mismatch(Exception):

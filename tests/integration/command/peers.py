@@ -1,29 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of the command talk to: a daemon behind HTTP, and a link that breaks on purpose."""
 
-import contextlib
 import os
 import pathlib
-import random
 import secrets
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
+from ports import free_port
+
 TELECHIRD = str(pathlib.Path(os.environ["TELECHIR"]).with_name("telechird"))
 WAIT = 30
-
-
-def free_port():
-    """One that nobody listens on, below those that the system gives to connections: it stays free until it is used, also
-    when it is used again later."""
-    for port in random.sample(range(20000, 32768), 100):
-        with contextlib.suppress(OSError), socket.socket() as s:
-            s.bind(("127.0.0.1", port))
-            return port
-    raise AssertionError("no port is free")
 
 
 def wait_for_port(port, process):
